@@ -1,0 +1,198 @@
+// Gate: the limits of one resource, taken as one. Admits a whole cost or none of it, says when to
+// come back, and keeps those who wait in a fair order.
+//
+// Safe to use from any thread. A gate whose only limit is a token bucket admits by one
+// compare-and-set while nobody waits; every other decision takes a short lock, checks all limits
+// and then charges all. Nobody polls: release, settlement, changes and one timer wake who is due.
+//
+// Decisions use one `now`, read from the gate's clock or given by the caller. The gate must
+// outlive its permits; destroying it ends every wait with kClosed.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "weir/core/limit.h"
+#include "weir/gate/atomic_bucket.h"
+#include "weir/gate/backing.h"
+#include "weir/gate/counters.h"
+#include "weir/gate/observer.h"
+#include "weir/gate/path.h"
+#include "weir/time/timer.h"
+
+namespace weir {
+
+class WaitQueue;
+
+struct GateConfig {
+  std::string name;
+  std::vector<LimitSpec> limits;  // at most Gate::kLimitsMax; none at all admits everything
+  // Slots held longer than this are taken back when slots look full (S3.5). 0: never.
+  Nanos stale_after{0};
+  std::size_t waiters_max = 1'000'000;
+  Backing* backing = nullptr;    // outlives the gate
+  Observer* observer = nullptr;  // outlives the gate
+};
+
+struct LimitStatus {
+  std::string name;
+  Unit unit;
+  Amount available;  // negative while in debt
+  Amount capacity;
+  std::uint64_t hits;  // how often a request was refused by it or had to wait for it
+};
+
+struct GateMetrics {
+  std::uint64_t acquired = 0;
+  std::uint64_t rejected = 0;
+  std::uint64_t waited = 0;  // of those acquired
+  Nanos total_wait{0};
+  std::uint64_t reclaimed = 0;  // stale slots taken back
+  std::size_t waiting = 0;      // now
+  std::vector<LimitStatus> limits;
+
+  Nanos average_wait() const {
+    return acquired == 0 ? Nanos{0} : total_wait / static_cast<std::int64_t>(acquired);
+  }
+};
+
+class Gate final : private Alarm {
+ public:
+  static constexpr std::size_t kLimitsMax = 16;
+
+  // Fails with kInvalidLimit for a limit out of range and for two limits of one name.
+  static Result<std::unique_ptr<Gate>> create(GateConfig config,
+                                              TimeSource time = TimeSource::system());
+  ~Gate();
+
+  // See Path for the outcomes; these are a path of this gate alone.
+  std::expected<Permit, Refusal> try_acquire(const Request& request) {
+    return try_acquire(request, clock_.now());
+  }
+  std::expected<Permit, Refusal> try_acquire(const Request& request, Instant now);
+  Result<Permit> acquire(const Request& request, const Patience& patience = {});
+  Ticket acquire_async(const Request& request, Instant deadline, Callback done) {
+    return Path{*this}.acquire_async(request, deadline, std::move(done));
+  }
+
+  // Consumes `amount` of the first limit's unit if it is admitted now: an attempt without a
+  // permit, for limits that lend nothing. The amount must be in [1, kAmountMax].
+  bool try_spend(Amount amount) { return try_spend(amount, clock_.now()); }
+  bool try_spend(Amount amount, Instant now) {
+    if (fast_ && amount <= fast_->capacity()) [[likely]] {
+      const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
+      if (late != AtomicBucket::kWordHeld) [[likely]] {
+        counters_.add_one(late == 0 ? kAcquired : kRefusedFast);
+        return late == 0;
+      }
+    }
+    return try_spend_locked(amount, now);
+  }
+
+  // What an attempt at `cost` would be told, without making it.
+  Decision forecast(const Cost& cost, Instant now) const;
+
+  // Gives units back that no permit stands for, never past the capacity (S0.4).
+  void refund(const Cost& cost);
+
+  // Replaces the limits while waiters wait. A limit keeps what it has left if one of its name was
+  // there before; a new one starts full. Waiters that can never fit any more end with kNeverFits.
+  // Fails as create() does, and then changes nothing.
+  Result<void> set_limits(std::vector<LimitSpec> limits);
+
+  // Ends every wait with `reason` and refuses everything from now on. Permits stay valid.
+  void close(Errc reason = Errc::kClosed);
+
+  // Looks at the waiters again: for a backing whose answer may have changed.
+  void reconsider();
+
+  GateMetrics metrics() const;
+  double level(std::size_t limit) const;  // what it holds, fractions included: for showing
+  std::string limit_name(std::size_t limit) const;
+  const std::string& name() const { return name_; }
+  Clock& clock() const { return clock_; }
+
+ private:
+  friend class Path;
+  friend class Permit;
+  class Hold;
+  struct Verdict;
+  struct Holder;
+  enum Counter : std::size_t { kAcquired, kRefusedFast };
+
+  Gate(GateConfig config, std::vector<Limit> limits, TimeSource time);
+  static Result<std::vector<Limit>> make_limits(std::vector<LimitSpec> specs, Instant now);
+
+  void ring(Instant now) override;
+  bool try_spend_locked(Amount amount, Instant now);
+  // Decides on the word alone; nothing if that takes the lock.
+  std::optional<std::expected<Permit, Refusal>> try_fast(const Request& request, Instant now);
+
+  // All below want the lock (Hold).
+  Verdict decide(const Cost& cost, Instant now, Effects& effects);
+  static Verdict check_all(const std::vector<Limit>& limits, const Cost& cost, Instant now);
+  Verdict forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
+                          Instant now) const;
+  // The limits as they are, those in the word included.
+  std::vector<Limit> snapshot() const;
+  bool waits_behind(int priority) const;
+  void count_hits(std::uint32_t refused, std::uint32_t& seen);
+  void reject(const Request& request, const Refusal& refusal, Effects& effects);
+  Backing::Answer draw(const Cost& cost, Instant now);
+  void undraw(const Cost& cost, Instant now);
+  Permit::Slot take(const Cost& cost, std::string_view agent, Instant now);
+  bool reclaim_stale(Instant now, Effects& effects);
+  void give_back_slot(std::uint32_t index);
+  std::int64_t share(const Cost& cost) const;
+  void enqueue(Waiter& waiter);
+  void arm(Instant now);
+  void grant(Waiter& waiter, Permit permit, Instant now, Effects& effects);
+  void all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const;
+  // Serves the head while it waits for this gate alone; returns one that this gate would admit
+  // and that others must be asked about, or null when the head has to wait.
+  Waiter* serve_here(Instant now, Effects& effects);
+
+  // These take the lock themselves.
+  void drain(Instant now, Effects& effects);
+  // Asks the other gates of the path of `waiter`, the head here; false if it waits for a backing.
+  bool serve_path(Waiter& waiter, Instant now, Effects& effects);
+  void settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects);
+  void release(Permit::Slot slot, Instant now, Effects& effects);
+
+  // Read by every attempt, written never after create().
+  Clock& clock_;
+  Timer& timer_;
+  const std::optional<TokenBucket> fast_;  // the only limit, if it fits the word below
+  const Unit unit_;                        // of the first limit
+  Observer* const observer_;
+  Backing* const backing_;
+  const std::string name_;
+  const Nanos stale_after_;
+  const std::size_t waiters_max_;
+
+  alignas(64) AtomicBucket word_;
+
+  alignas(64) mutable std::mutex mutex_;
+  // With a fast gate the word holds the state of limits_[0], until the limits change or the gate
+  // closes: from then on the word stays held and limits_[0] has the state.
+  bool word_in_use_;
+  std::vector<Limit> limits_;
+  std::vector<std::uint64_t> hits_;
+  std::unique_ptr<WaitQueue> queue_;
+  std::unordered_set<Waiter*> passing_;  // waiters on longer paths, wherever they queue
+  std::vector<Holder> holders_;
+  std::uint32_t free_holder_;
+  std::uint32_t oldest_holder_;
+  std::uint32_t newest_holder_;
+  Instant armed_for_ = kEndOfTime;
+  std::optional<Errc> closed_;  // and why
+  GateMetrics totals_;          // all but what counters_ has
+
+  Counters<2> counters_;
+};
+
+}  // namespace weir

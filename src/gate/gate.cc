@@ -1,0 +1,357 @@
+#include "weir/gate/gate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "gate/gate_state.h"
+
+namespace weir {
+namespace {
+
+// A forecast walks through this many waiters; beyond them it extrapolates.
+constexpr std::size_t kForecastMax = 256;
+
+// The draws of one cost, on the stack.
+class Draws {
+ public:
+  void add(std::size_t limit, Amount amount) {
+    if (amount > 0) draws_[count_++] = {limit, amount};
+  }
+  operator std::span<const Backing::Draw>() const { return {draws_.data(), count_}; }
+  bool empty() const { return count_ == 0; }
+
+ private:
+  std::array<Backing::Draw, Gate::kLimitsMax> draws_{};
+  std::size_t count_ = 0;
+};
+
+Draws draws_of(const std::vector<Limit>& limits, const Cost& cost) {
+  Draws draws;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    if (!limits[i].borrowed()) draws.add(i, cost[limits[i].unit()]);
+  }
+  return draws;
+}
+
+std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const Backing* backing) {
+  if (limits.size() != 1 || backing != nullptr || limits[0].bucket() == nullptr) return {};
+  return *limits[0].bucket();
+}
+
+}  // namespace
+
+Result<std::vector<Limit>> Gate::make_limits(std::vector<LimitSpec> specs, Instant now) {
+  if (specs.size() > kLimitsMax) {
+    return fail(Errc::kInvalidLimit, "a gate has at most " + std::to_string(kLimitsMax) +
+                                         " limits: " + std::to_string(specs.size()));
+  }
+  std::vector<Limit> limits;
+  for (LimitSpec& spec : specs) {
+    auto limit = Limit::create(std::move(spec), now);
+    if (!limit) return std::unexpected(limit.error());
+    const auto same_name = [&](const Limit& l) { return l.spec().name == limit->spec().name; };
+    if (std::ranges::any_of(limits, same_name)) {
+      return fail(Errc::kInvalidLimit, "two limits are called \"" + limit->spec().name + "\"");
+    }
+    limits.push_back(std::move(*limit));
+  }
+  return limits;
+}
+
+Result<std::unique_ptr<Gate>> Gate::create(GateConfig config, TimeSource time) {
+  auto limits = make_limits(std::move(config.limits), time.clock.now());
+  if (!limits) return std::unexpected(limits.error());
+  return std::unique_ptr<Gate>{new Gate(std::move(config), std::move(*limits), time)};
+}
+
+Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
+    : clock_(time.clock),
+      timer_(time.timer),
+      fast_(fast_bucket(limits, config.backing)),
+      unit_(limits.empty() ? Unit::kRequests : limits[0].unit()),
+      observer_(config.observer),
+      backing_(config.backing),
+      name_(std::move(config.name)),
+      stale_after_(config.stale_after),
+      waiters_max_(config.waiters_max),
+      word_in_use_(fast_.has_value()),
+      limits_(std::move(limits)),
+      hits_(limits_.size()),
+      queue_(std::make_unique<WaitQueue>()),
+      free_holder_(Holder::kNobody),
+      oldest_holder_(Holder::kNobody),
+      newest_holder_(Holder::kNobody) {
+  if (word_in_use_) word_.let_go(limits_[0].bucket_state());
+}
+
+Gate::~Gate() {
+  close();
+  timer_.disarm(*this);
+}
+
+std::optional<std::expected<Permit, Refusal>> Gate::try_fast(const Request& request, Instant now) {
+  // An observer hears of every decision, which this path has no room for.
+  if (!fast_ || observer_ != nullptr) return std::nullopt;
+  const Amount amount = request.cost[unit_];
+  if (amount <= 0 || amount > fast_->capacity() || !request.cost.valid()) return std::nullopt;
+  const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
+  if (late == AtomicBucket::kWordHeld) return std::nullopt;
+  counters_.add_one(late == 0 ? kAcquired : kRefusedFast);
+  if (late == 0) return Permit{*this, request.cost, now};
+  return std::unexpected(Refusal{.gate = this, .retry_after = fast_->ticks().nanos(late)});
+}
+
+std::expected<Permit, Refusal> Gate::try_acquire(const Request& request, Instant now) {
+  if (auto decided = try_fast(request, now)) return std::move(*decided);
+  return Path{*this}.try_acquire(request, now);
+}
+
+Result<Permit> Gate::acquire(const Request& request, const Patience& patience) {
+  auto decided = try_fast(request, clock_.now());
+  if (decided && decided->has_value()) return std::move(**decided);
+  return Path{*this}.acquire(request, patience);
+}
+
+bool Gate::try_spend_locked(Amount amount, Instant now) {
+  const Request request{.cost = Cost::of(unit_, amount)};
+  return Path{*this}.try_acquire(request, now).has_value();
+}
+
+Gate::Verdict Gate::decide(const Cost& cost, Instant now, Effects& effects) {
+  Verdict verdict;
+  for (std::size_t i = 0; i < limits_.size(); ++i) {
+    const Limit& limit = limits_[i];
+    Decision decision = limit.check(cost[limit.unit()], now);
+    if (limit.borrowed() && decision.kind == Decision::Kind::kWait && reclaim_stale(now, effects)) {
+      decision = limit.check(cost[limit.unit()], now);
+    }
+    verdict.add(i, decision);
+  }
+  return verdict;
+}
+
+Gate::Verdict Gate::check_all(const std::vector<Limit>& limits, const Cost& cost, Instant now) {
+  Verdict verdict;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    verdict.add(i, limits[i].check(cost[limits[i].unit()], now));
+  }
+  return verdict;
+}
+
+bool Gate::waits_behind(int priority) const {
+  const std::optional<int> top = queue_->top_priority();
+  return top.has_value() && *top >= priority;
+}
+
+Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
+                                    Instant now) const {
+  // Serves those ahead on the copy, each at the first instant at which it fits.
+  Instant at = now;
+  Verdict verdict;
+  bool exact = true;
+  const auto serve = [&](const Cost& wanted) {
+    const Verdict next = check_all(limits, wanted, at);
+    if (next.decision.kind == Decision::Kind::kNever) return;
+    if (!next.decision.admitted()) verdict.limit = next.limit;
+    exact = exact && next.decision.exact;
+    if (next.decision.exact) at += next.decision.retry_after;
+    for (Limit& limit : limits) {
+      if (!limit.borrowed()) limit.take(wanted[limit.unit()], at);
+    }
+  };
+  std::size_t served = 0;
+  queue_->for_each_ahead(priority, [&](const Waiter& waiter) {
+    serve(waiter.cost);
+    return ++served < kForecastMax;
+  });
+  if (served == kForecastMax && queue_->size() > served) {
+    exact = false;
+    at = now +
+         (at - now) / static_cast<std::int64_t>(served) * static_cast<std::int64_t>(queue_->size());
+  }
+  serve(cost);
+  const Nanos ahead = std::max(at - now, Nanos{1});
+  verdict.decision = exact ? Decision::wait(ahead) : Decision::wait_for_release();
+  verdict.decision.retry_after = std::max(verdict.decision.retry_after, ahead);
+  return verdict;
+}
+
+Decision Gate::forecast(const Cost& cost, Instant now) const {
+  const std::lock_guard lock{mutex_};
+  std::vector<Limit> limits = snapshot();
+  const Verdict verdict = check_all(limits, cost, now);
+  if (verdict.decision.kind == Decision::Kind::kNever || !waits_behind(0)) return verdict.decision;
+  return forecast_behind(std::move(limits), cost, 0, now).decision;
+}
+
+std::vector<Limit> Gate::snapshot() const {
+  std::vector<Limit> limits = limits_;
+  if (word_in_use_) limits[0].bucket_state() = word_.peek();
+  return limits;
+}
+
+void Gate::count_hits(std::uint32_t refused, std::uint32_t& seen) {
+  for (std::size_t i = 0; i < limits_.size(); ++i) hits_[i] += (refused & ~seen) >> i & 1U;
+  seen |= refused;
+}
+
+void Gate::reject(const Request& request, const Refusal& refusal, Effects& effects) {
+  ++totals_.rejected;
+  const bool by_limit = refusal.gate == this && refusal.limit < limits_.size();
+  effects.note(observer_,
+               {.kind = Event::Kind::kRefused,
+                .gate = name_,
+                .cost = request.cost,
+                .span = refusal.retry_after},
+               request.agent, by_limit ? limits_[refusal.limit].spec().name : std::string{});
+}
+
+Backing::Answer Gate::draw(const Cost& cost, Instant now) {
+  if (backing_ == nullptr) return Backing::Answer::kGranted;
+  return backing_->draw(draws_of(limits_, cost), now);
+}
+
+void Gate::undraw(const Cost& cost, Instant now) {
+  if (backing_ != nullptr) backing_->give_back(draws_of(limits_, cost), now);
+}
+
+Permit::Slot Gate::take(const Cost& cost, std::string_view agent, Instant now) {
+  bool lends = false;
+  for (Limit& limit : limits_) {
+    limit.take(cost[limit.unit()], now);
+    lends = lends || limit.borrowed();
+  }
+  if (!lends || cost[Unit::kSlots] == 0) return {};
+
+  if (free_holder_ == Holder::kNobody) {
+    free_holder_ = static_cast<std::uint32_t>(holders_.size());
+    holders_.emplace_back().next = Holder::kNobody;
+  }
+  const std::uint32_t index = free_holder_;
+  Holder& holder = holders_[index];
+  free_holder_ = holder.next;
+  holder.slots = cost[Unit::kSlots];
+  holder.since = now;
+  holder.agent.assign(agent);
+  holder.previous = newest_holder_;
+  holder.next = Holder::kNobody;
+  (newest_holder_ == Holder::kNobody ? oldest_holder_ : holders_[newest_holder_].next) = index;
+  newest_holder_ = index;
+  return {index, holder.generation};
+}
+
+void Gate::give_back_slot(std::uint32_t index) {
+  Holder& holder = holders_[index];
+  for (Limit& limit : limits_) limit.give_back(holder.slots);
+  (holder.previous == Holder::kNobody ? oldest_holder_ : holders_[holder.previous].next) =
+      holder.next;
+  (holder.next == Holder::kNobody ? newest_holder_ : holders_[holder.next].previous) =
+      holder.previous;
+  if (++holder.generation == 0) holder.generation = 1;
+  holder.next = free_holder_;
+  free_holder_ = index;
+}
+
+bool Gate::reclaim_stale(Instant now, Effects& effects) {
+  bool any = false;
+  if (stale_after_ <= Nanos{0}) return any;
+  while (oldest_holder_ != Holder::kNobody && now - holders_[oldest_holder_].since > stale_after_) {
+    const Holder& holder = holders_[oldest_holder_];
+    effects.note(observer_,
+                 {.kind = Event::Kind::kReclaimed,
+                  .gate = name_,
+                  .cost = Cost::of(Unit::kSlots, holder.slots),
+                  .span = now - holder.since},
+                 holder.agent);
+    ++totals_.reclaimed;
+    give_back_slot(oldest_holder_);
+    any = true;
+  }
+  return any;
+}
+
+void Gate::refund(const Cost& cost) {
+  const Instant now = clock_.now();
+  Effects effects;
+  {
+    const Hold hold{*this};
+    for (Limit& limit : limits_) {
+      if (!limit.borrowed()) limit.refund(cost[limit.unit()], now, now);
+    }
+    undraw(cost, now);
+  }
+  drain(now, effects);
+  effects.run();
+}
+
+void Gate::settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects) {
+  {
+    const Hold hold{*this};
+    Draws refunded;
+    Draws owed;
+    Cost settled = permit.cost_;
+    for (std::size_t i = 0; i < limits_.size(); ++i) {
+      Limit& limit = limits_[i];
+      if (limit.borrowed() || !actual.names(limit.unit())) continue;
+      settled = settled.with(limit.unit(), actual[limit.unit()]);
+      const Amount excess = actual[limit.unit()] - permit.cost_[limit.unit()];
+      limit.refund(std::max<Amount>(-excess, 0), permit.charged_at_, now);
+      limit.take(std::max<Amount>(excess, 0), now);
+      refunded.add(i, -excess);
+      owed.add(i, excess);
+    }
+    if (backing_ != nullptr && !refunded.empty()) backing_->give_back(refunded, permit.charged_at_);
+    if (backing_ != nullptr && !owed.empty()) backing_->overdraw(owed, now);
+    if (permit.turn_ != 0) {
+      queue_->correct(permit.priority_, permit.turn_, share(settled) - share(permit.cost_));
+    }
+    effects.note(observer_, {.kind = Event::Kind::kSettled, .gate = name_, .cost = settled}, {});
+    if (queue_->empty()) return;
+  }
+  drain(now, effects);
+}
+
+void Gate::release(Permit::Slot slot, Instant now, Effects& effects) {
+  {
+    const Hold hold{*this};
+    if (holders_[slot.index].generation != slot.generation) return;  // taken back as stale
+    effects.note(observer_, {.kind = Event::Kind::kReleased, .gate = name_},
+                 holders_[slot.index].agent);
+    give_back_slot(slot.index);
+    if (queue_->empty()) return;
+  }
+  drain(now, effects);
+}
+
+GateMetrics Gate::metrics() const {
+  const Instant now = clock_.now();
+  const std::lock_guard lock{mutex_};
+  const std::vector<Limit> limits = snapshot();
+  GateMetrics metrics = totals_;
+  const std::uint64_t refused_fast = counters_.total(kRefusedFast);
+  metrics.acquired = counters_.total(kAcquired);
+  metrics.rejected += refused_fast;
+  metrics.waiting = queue_->size();
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    // The fast path refuses for the first limit alone: there is no other.
+    metrics.limits.push_back({.name = limits[i].spec().name,
+                              .unit = limits[i].unit(),
+                              .available = limits[i].available(now),
+                              .capacity = limits[i].capacity(),
+                              .hits = hits_[i] + (i == 0 ? refused_fast : 0)});
+  }
+  return metrics;
+}
+
+double Gate::level(std::size_t limit) const {
+  const Instant now = clock_.now();
+  const std::lock_guard lock{mutex_};
+  return snapshot().at(limit).level(now);
+}
+
+std::string Gate::limit_name(std::size_t limit) const {
+  const std::lock_guard lock{mutex_};
+  return limit < limits_.size() ? limits_[limit].spec().name : std::string{};
+}
+
+}  // namespace weir

@@ -1,0 +1,212 @@
+// The part of a gate that deals with those who wait.
+#include <algorithm>
+#include <limits>
+
+#include "gate/gate_state.h"
+#include "gate/path_state.h"
+
+namespace weir {
+
+std::int64_t Gate::share(const Cost& cost) const {
+  std::int64_t dominant = 1;
+  for (const Limit& limit : limits_) dominant = std::max(dominant, limit.share(cost[limit.unit()]));
+  return dominant;
+}
+
+void Gate::enqueue(Waiter& waiter) {
+  waiter.gate.store(this, std::memory_order_relaxed);
+  waiter.share = share(waiter.cost);
+  waiter.hit = 0;
+  if (waiter.has_passed(*this)) {
+    queue_->push_first(waiter);
+  } else {
+    queue_->push(waiter);
+  }
+}
+
+void Gate::arm(Instant now) {
+  Instant due = queue_->next_deadline();
+  if (const Waiter* head = queue_->head()) {
+    Nanos exact{0};
+    bool slots_full = false;
+    for (const Limit& limit : limits_) {
+      const Decision decision = limit.check(head->cost[limit.unit()], now);
+      if (decision.exact) {
+        exact = std::max(exact, decision.retry_after);
+      } else {
+        slots_full = true;
+      }
+    }
+    if (exact > Nanos{0}) due = std::min(due, now + exact);
+    if (slots_full && stale_after_ > Nanos{0} && oldest_holder_ != Holder::kNobody) {
+      due = std::min(due, holders_[oldest_holder_].since + stale_after_ + Nanos{1});
+    }
+  }
+  // An alarm that rings too early looks and arms again; too late would be a lost wake-up.
+  if (due < armed_for_) {
+    armed_for_ = due;
+    timer_.arm(*this, due);
+  }
+}
+
+void Gate::grant(Waiter& waiter, Permit permit, Instant now, Effects& effects) {
+  queue_->serve(waiter);
+  permit.turn_ = waiter.turn;
+  permit.priority_ = waiter.priority;
+  ++totals_.waited;
+  totals_.total_wait += now - waiter.arrived;
+  effects.note(observer_,
+               {.kind = Event::Kind::kAdmitted,
+                .gate = name_,
+                .cost = waiter.cost,
+                .span = now - waiter.arrived},
+               waiter.agent);
+  waiter.complete(std::move(permit), effects);
+}
+
+Waiter* Gate::serve_here(Instant now, Effects& effects) {
+  while (Waiter* head = queue_->head()) {
+    const Verdict verdict = decide(head->cost, now, effects);
+    if (!verdict.decision.admitted()) {
+      count_hits(verdict.refused, head->hit);
+      break;
+    }
+    if (head->path.gates().size() > 1) return head;
+    const Backing::Answer answer = draw(head->cost, now);
+    if (answer == Backing::Answer::kLater) break;
+    if (answer == Backing::Answer::kUnavailable) {
+      queue_->remove(*head);
+      head->complete(fail(Errc::kUnavailable), effects);
+    } else {
+      grant(*head, head->path.take(head->request(), now), now, effects);
+    }
+  }
+  arm(now);
+  return nullptr;
+}
+
+bool Gate::serve_path(Waiter& waiter, Instant now, Effects& effects) {
+  const Path::Holds holds{waiter.path};
+  if (waiter.gate.load(std::memory_order_relaxed) != this || queue_->head() != &waiter) return true;
+  const std::uint8_t passed = waiter.passed | waiter.bit(*this);
+  Path::Attempt attempt =
+      waiter.path.attempt(waiter.request(), passed, now, Path::Forecast::kNo, effects);
+  switch (attempt.kind) {
+    case Path::Attempt::Kind::kAdmitted:
+      Path::leave_all(waiter);
+      grant(waiter, std::move(attempt.permit), now, effects);
+      return true;
+    case Path::Attempt::Kind::kEnded:
+      queue_->remove(waiter);
+      Path::leave_all(waiter);
+      waiter.complete(fail(attempt.refusal.code), effects);
+      return true;
+    case Path::Attempt::Kind::kWait: break;
+  }
+  Gate& refusing = *attempt.queue_at;
+  if (&refusing == this) {
+    arm(now);
+    return !attempt.for_backing;
+  }
+  queue_->serve(waiter);
+  waiter.passed = passed;
+  refusing.enqueue(waiter);
+  refusing.arm(now);
+  return true;
+}
+
+void Gate::drain(Instant now, Effects& effects) {
+  while (true) {
+    std::shared_ptr<Waiter> next;
+    {
+      const Hold hold{*this};
+      if (queue_->empty()) return;
+      const Waiter* head = serve_here(now, effects);
+      if (head == nullptr) return;
+      next = head->self;
+    }
+    if (!serve_path(*next, now, effects)) return;
+  }
+}
+
+void Gate::ring(Instant now) {
+  Effects effects;
+  {
+    const Hold hold{*this};
+    armed_for_ = kEndOfTime;
+  }
+  // Who is due at its deadline is served.
+  drain(now, effects);
+  while (true) {
+    std::shared_ptr<Waiter> late;
+    {
+      const Hold hold{*this};
+      const Waiter* expired = queue_->expired(now);
+      if (expired == nullptr) break;
+      late = expired->self;
+    }
+    Path::end(*late, Errc::kDeadlineExceeded, now, effects);
+  }
+  effects.run();
+}
+
+void Gate::reconsider() {
+  Effects effects;
+  drain(clock_.now(), effects);
+  effects.run();
+}
+
+void Gate::all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const {
+  queue_->for_each_ahead(std::numeric_limits<int>::min(), [&](const Waiter& waiter) {
+    if (waiter.path.gates().size() == 1) waiters.push_back(waiter.self);
+    return true;
+  });
+  for (const Waiter* waiter : passing_) waiters.push_back(waiter->self);
+}
+
+void Gate::close(Errc reason) {
+  const Instant now = clock_.now();
+  Effects effects;
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  {
+    const Hold hold{*this};
+    if (closed_) return;
+    closed_ = reason;
+    word_in_use_ = false;
+    all_waiters(waiters);
+  }
+  for (const auto& waiter : waiters) Path::end(*waiter, reason, now, effects);
+  effects.run();
+}
+
+Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
+  const Instant now = clock_.now();
+  auto limits = make_limits(std::move(specs), now);
+  if (!limits) return std::unexpected(limits.error());
+  Effects effects;
+  std::vector<std::shared_ptr<Waiter>> hopeless;
+  {
+    const Hold hold{*this};
+    std::vector<std::uint64_t> hits(limits->size());
+    for (std::size_t i = 0; i < limits->size(); ++i) {
+      const auto old = std::ranges::find(limits_, (*limits)[i].spec().name,
+                                         [](const Limit& limit) { return limit.spec().name; });
+      if (old == limits_.end()) continue;
+      (*limits)[i].carry_over(*old, now);
+      hits[i] = hits_[static_cast<std::size_t>(old - limits_.begin())];
+    }
+    word_in_use_ = false;
+    limits_ = std::move(*limits);
+    hits_ = std::move(hits);
+    all_waiters(hopeless);
+    std::erase_if(hopeless, [&](const auto& waiter) {
+      return check_all(limits_, waiter->cost, now).decision.kind != Decision::Kind::kNever;
+    });
+  }
+  for (const auto& waiter : hopeless) Path::end(*waiter, Errc::kNeverFits, now, effects);
+  drain(now, effects);
+  effects.run();
+  return {};
+}
+
+}  // namespace weir

@@ -1,0 +1,260 @@
+#include "weir/gate/path.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <numeric>
+
+#include "gate/path_state.h"
+
+namespace weir {
+namespace {
+
+std::atomic<std::uint64_t> arrivals{0};
+
+Error as_error(const Refusal& refusal) {
+  const std::string limit =
+      refusal.gate == nullptr ? std::string{} : refusal.gate->limit_name(refusal.limit);
+  switch (refusal.code) {
+    case Errc::kNeverFits:
+      return {refusal.code, "more than " + refusal.gate->name() + " can ever admit: " + limit};
+    case Errc::kInvalidCost: return {refusal.code, "an amount is negative or too large"};
+    default: return {refusal.code, std::string{name(refusal.code)}};
+  }
+}
+
+}  // namespace
+
+Result<Path> Path::create(std::span<Gate* const> gates) {
+  if (gates.empty() || gates.size() > kGatesMax) {
+    return fail(Errc::kInvalidConfig, "a path has from 1 to " + std::to_string(kGatesMax) +
+                                          " gates: " + std::to_string(gates.size()));
+  }
+  Path path;
+  path.count_ = static_cast<std::uint8_t>(gates.size());
+  std::ranges::copy(gates, path.gates_.begin());
+  const auto order = std::span{path.lock_order_}.first(path.count_);
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  const auto address = [&](std::uint8_t i) { return path.gates_[i]; };
+  std::ranges::sort(order, std::less<Gate*>{}, address);
+  if (const auto twice = std::ranges::adjacent_find(order, std::equal_to<Gate*>{}, address);
+      twice != order.end()) {
+    return fail(Errc::kInvalidConfig, "a path passes a gate twice: " + address(*twice)->name());
+  }
+  return path;
+}
+
+Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant now,
+                            Forecast forecast, Effects& effects) const {
+  Attempt attempt;
+  const auto end = [&](Gate& gate, Refusal::Kind kind, Errc code) {
+    attempt.kind = Attempt::Kind::kEnded;
+    attempt.queue_at = &gate;
+    attempt.refusal.kind = kind;
+    attempt.refusal.code = code;
+    attempt.refusal.gate = &gate;
+  };
+  const auto wait = [&](Gate& gate, const Gate::Verdict& verdict) {
+    if (attempt.kind == Attempt::Kind::kAdmitted) {
+      attempt.kind = Attempt::Kind::kWait;
+      attempt.queue_at = &gate;
+      attempt.refused = verdict.refused;
+      attempt.refusal.exact = true;
+    }
+    attempt.refusal.exact = attempt.refusal.exact && verdict.decision.exact;
+    if (verdict.decision.retry_after > attempt.refusal.retry_after) {
+      attempt.refusal.retry_after = verdict.decision.retry_after;
+      attempt.refusal.gate = &gate;
+      attempt.refusal.limit = verdict.limit;
+    }
+  };
+  for (std::size_t i = 0; i < count_; ++i) {
+    Gate& gate = *gates_[i];
+    if (gate.closed_) {
+      end(gate, Refusal::Kind::kEnded, *gate.closed_);
+      return attempt;
+    }
+    Gate::Verdict verdict = gate.decide(request.cost, now, effects);
+    if (verdict.decision.kind == Decision::Kind::kNever) {
+      end(gate, Refusal::Kind::kNever, Errc::kNeverFits);
+      attempt.refusal.limit = verdict.limit;
+      return attempt;
+    }
+    const bool behind = (passed >> i & 1U) == 0 && gate.waits_behind(request.priority);
+    if (verdict.decision.admitted() && !behind) continue;
+    if (passed == 0) {
+      std::uint32_t seen = 0;
+      gate.count_hits(verdict.refused, seen);
+    }
+    if (behind && forecast == Forecast::kYes) {
+      const std::uint32_t refused = verdict.refused;
+      verdict = gate.forecast_behind(gate.limits_, request.cost, request.priority, now);
+      verdict.refused = refused;
+    }
+    wait(gate, verdict);
+  }
+  if (attempt.kind != Attempt::Kind::kAdmitted) return attempt;
+
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Backing::Answer answer = gates_[i]->draw(request.cost, now);
+    if (answer == Backing::Answer::kGranted) continue;
+    for (std::size_t drawn = 0; drawn < i; ++drawn) gates_[drawn]->undraw(request.cost, now);
+    if (answer == Backing::Answer::kUnavailable) {
+      end(*gates_[i], Refusal::Kind::kEnded, Errc::kUnavailable);
+    } else {
+      wait(*gates_[i], {.decision = Decision::wait_for_release()});
+      attempt.for_backing = true;
+    }
+    return attempt;
+  }
+  attempt.permit = take(request, now);
+  return attempt;
+}
+
+Permit Path::take(const Request& request, Instant now) const {
+  Permit permit{*gates_[0], request.cost, now};
+  permit.slot_ = gates_[0]->take(request.cost, request.agent, now);
+  permit.held_ = permit.slot_.generation != 0;
+  gates_[0]->counters_.add_one(Gate::kAcquired);
+  if (count_ == 1) return permit;
+
+  permit.rest_ = std::make_unique<Permit::Rest>();
+  for (std::size_t i = 1; i < count_; ++i) {
+    const Permit::Slot slot = gates_[i]->take(request.cost, request.agent, now);
+    gates_[i]->counters_.add_one(Gate::kAcquired);
+    permit.rest_->shares[permit.rest_->count++] = {gates_[i], slot};
+    permit.held_ = permit.held_ || slot.generation != 0;
+  }
+  return permit;
+}
+
+std::expected<Permit, Refusal> Path::try_acquire(const Request& request) const {
+  return try_acquire(request, gates_[0]->clock().now());
+}
+
+std::expected<Permit, Refusal> Path::try_acquire(const Request& request, Instant now) const {
+  if (!request.cost.valid()) {
+    return std::unexpected(
+        Refusal{.kind = Refusal::Kind::kEnded, .code = Errc::kInvalidCost, .gate = gates_[0]});
+  }
+  Effects effects;
+  Attempt attempt;
+  {
+    const Holds holds{*this};
+    attempt = this->attempt(request, 0, now, Forecast::kYes, effects);
+    if (attempt.kind == Attempt::Kind::kAdmitted) {
+      for (Gate* gate : gates()) {
+        effects.note(gate->observer_,
+                     {.kind = Event::Kind::kAdmitted, .gate = gate->name_, .cost = request.cost},
+                     request.agent);
+      }
+    } else {
+      attempt.queue_at->reject(request, attempt.refusal, effects);
+    }
+  }
+  effects.run();
+  if (attempt.kind == Attempt::Kind::kAdmitted) return std::move(attempt.permit);
+  return std::unexpected(attempt.refusal);
+}
+
+Ticket Path::acquire_async(const Request& request, Instant deadline, Callback done) const {
+  const Instant now = gates_[0]->clock().now();
+  if (!request.cost.valid()) {
+    done(std::unexpected(as_error({.code = Errc::kInvalidCost})));
+    return {};
+  }
+  Effects effects;
+  Attempt attempt;
+  std::shared_ptr<Waiter> waiter;
+  {
+    const Holds holds{*this};
+    attempt = this->attempt(request, 0, now, Forecast::kNo, effects);
+    if (attempt.kind == Attempt::Kind::kWait) {
+      Gate& gate = *attempt.queue_at;
+      if (deadline <= now || gate.queue_->size() >= gate.waiters_max_) {
+        attempt.kind = Attempt::Kind::kEnded;
+        attempt.refusal.code = deadline <= now ? Errc::kDeadlineExceeded : Errc::kCapacityExhausted;
+      } else {
+        waiter = std::make_shared<Waiter>(*this, request, now, deadline, std::move(done),
+                                          arrivals.fetch_add(1, std::memory_order_relaxed));
+        waiter->self = waiter;
+        if (count_ > 1) {
+          for (Gate* each : gates()) each->passing_.insert(waiter.get());
+        }
+        gate.enqueue(*waiter);
+        waiter->hit = attempt.refused;
+        effects.note(gate.observer_,
+                     {.kind = Event::Kind::kQueued, .gate = gate.name_, .cost = request.cost},
+                     request.agent);
+      }
+    }
+    if (attempt.kind == Attempt::Kind::kEnded) {
+      attempt.queue_at->reject(request, attempt.refusal, effects);
+    }
+  }
+  if (waiter != nullptr) {
+    // It may be the head, or the head may fit: an attempt behind waiters is not tried for itself.
+    attempt.queue_at->drain(now, effects);
+    effects.run();
+    return Ticket{std::move(waiter)};
+  }
+  effects.run();
+  if (attempt.kind == Attempt::Kind::kAdmitted) {
+    done(std::move(attempt.permit));
+  } else {
+    done(std::unexpected(as_error(attempt.refusal)));
+  }
+  return {};
+}
+
+Result<Permit> Path::acquire(const Request& request, const Patience& patience) const {
+  struct Parked {
+    std::mutex mutex;
+    std::condition_variable done;
+    std::optional<Result<Permit>> outcome;
+  } parked;
+  Ticket ticket = acquire_async(request, patience.deadline, [&parked](Result<Permit> outcome) {
+    // Notifies under the lock: the waiter may destroy `parked` as soon as it can take it.
+    const std::lock_guard lock{parked.mutex};
+    parked.outcome.emplace(std::move(outcome));
+    parked.done.notify_one();
+  });
+  const std::stop_callback on_stop{patience.stop, [&ticket] { ticket.cancel(); }};
+  std::unique_lock lock{parked.mutex};
+  parked.done.wait(lock, [&] { return parked.outcome.has_value(); });
+  return std::move(*parked.outcome);
+}
+
+void Path::leave_all(Waiter& waiter) {
+  if (waiter.path.count_ == 1) return;
+  for (Gate* gate : waiter.path.gates()) gate->passing_.erase(&waiter);
+}
+
+void Path::end(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
+  Gate* gate = nullptr;
+  {
+    const Holds holds{waiter.path};
+    gate = waiter.gate.load(std::memory_order_relaxed);
+    if (gate == nullptr) return;
+    gate->queue_->remove(waiter);
+    leave_all(waiter);
+    effects.note(gate->observer_,
+                 {.kind = Event::Kind::kAbandoned,
+                  .gate = gate->name_,
+                  .cost = waiter.cost,
+                  .span = now - waiter.arrived},
+                 waiter.agent);
+    waiter.complete(fail(reason, std::string{name(reason)}), effects);
+  }
+  gate->drain(now, effects);
+}
+
+void Ticket::cancel() {
+  if (waiter_ == nullptr || waiter_->gate.load(std::memory_order_acquire) == nullptr) return;
+  Effects effects;
+  Path::end(*waiter_, Errc::kCancelled, waiter_->path.gates()[0]->clock().now(), effects);
+  effects.run();
+}
+
+}  // namespace weir

@@ -1,0 +1,128 @@
+#include "gate/wait_queue.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weir {
+namespace {
+
+Int128 stretch(std::int64_t share, std::uint32_t weight, Int128 scale) {
+  return static_cast<Int128>(share) * scale / std::max<std::uint32_t>(weight, 1);
+}
+
+}  // namespace
+
+void Line::insert(Waiter& waiter) {
+  Waiter* before = back_;  // newcomers arrive last; only one that comes back looks further
+  while (before != nullptr && before->arrival > waiter.arrival) before = before->previous;
+  waiter.previous = before;
+  waiter.next = before == nullptr ? front_ : before->next;
+  (before == nullptr ? front_ : before->next) = &waiter;
+  (waiter.next == nullptr ? back_ : waiter.next->previous) = &waiter;
+}
+
+void Line::erase(Waiter& waiter) {
+  (waiter.previous == nullptr ? front_ : waiter.previous->next) = waiter.next;
+  (waiter.next == nullptr ? back_ : waiter.next->previous) = waiter.previous;
+}
+
+std::optional<int> WaitQueue::top_priority() const {
+  if (levels_.empty()) return std::nullopt;
+  return levels_.begin()->first;
+}
+
+Waiter* WaitQueue::head() const {
+  if (levels_.empty()) return nullptr;
+  const Level& level = levels_.begin()->second;
+  if (level.first.front() != nullptr) return level.first.front();
+  return level.order.begin()->second->line.front();
+}
+
+void WaitQueue::file(Level& level, Flow& flow) {
+  const Waiter& next = *flow.line.front();
+  flow.tag = flow.start + stretch(next.share, next.weight, kShareScale);
+  level.order.emplace(Key{flow.tag, flow.turn}, &flow);
+}
+
+void WaitQueue::unfile(Level& level, const Flow& flow) {
+  level.order.erase(Key{flow.tag, flow.turn});
+}
+
+void WaitQueue::push(Waiter& waiter) {
+  Level& level = levels_[waiter.priority];
+  if (level.flows.size() > 2 * level.order.size() + 64) forget_idle_flows(level);
+  Flow& flow = level.flows[waiter.turn];
+  flow.turn = waiter.turn;
+  flow.weight = waiter.weight;
+  waiter.flow = &flow;
+  if (flow.line.front() == nullptr) {
+    flow.start = std::max(flow.start, level.virtual_time);
+  } else {
+    unfile(level, flow);
+  }
+  flow.line.insert(waiter);
+  file(level, flow);
+  joined(waiter, level);
+}
+
+void WaitQueue::push_first(Waiter& waiter) {
+  Level& level = levels_[waiter.priority];
+  waiter.flow = nullptr;
+  level.first.insert(waiter);
+  joined(waiter, level);
+}
+
+void WaitQueue::joined(Waiter& waiter, Level& level) {
+  if (waiter.deadline != kEndOfTime) deadlines_.emplace(waiter.deadline, &waiter);
+  ++level.size;
+  ++size_;
+}
+
+void WaitQueue::leave(Waiter& waiter, Turn turn) {
+  const auto found = levels_.find(waiter.priority);
+  assert(found != levels_.end());
+  Level& level = found->second;
+  if (waiter.flow == nullptr) {
+    level.first.erase(waiter);
+  } else {
+    Flow& flow = *waiter.flow;
+    unfile(level, flow);
+    if (turn == Turn::kUsed) level.virtual_time = flow.start = flow.tag;
+    flow.line.erase(waiter);
+    if (flow.line.front() != nullptr) file(level, flow);
+  }
+  if (waiter.deadline != kEndOfTime) deadlines_.erase({waiter.deadline, &waiter});
+  --size_;
+  // Turns are remembered while somebody waits: whoever comes when nobody does competes with nobody.
+  if (--level.size == 0) levels_.erase(found);
+}
+
+void WaitQueue::forget_idle_flows(Level& level) {
+  const bool too_many = level.flows.size() > level.order.size() + kIdleFlowsMax;
+  std::erase_if(level.flows, [&](const auto& entry) {
+    const Flow& flow = entry.second;
+    return flow.line.front() == nullptr && (too_many || flow.start <= level.virtual_time);
+  });
+}
+
+void WaitQueue::correct(int priority, std::uint64_t turn, std::int64_t share) {
+  const auto level = levels_.find(priority);
+  if (level == levels_.end()) return;
+  const auto found = level->second.flows.find(turn);
+  if (found == level->second.flows.end()) return;
+  Flow& flow = found->second;
+  const bool waiting = flow.line.front() != nullptr;
+  if (waiting) unfile(level->second, flow);
+  flow.start += stretch(share, flow.weight, kShareScale);
+  if (waiting) file(level->second, flow);
+}
+
+Instant WaitQueue::next_deadline() const {
+  return deadlines_.empty() ? kEndOfTime : deadlines_.begin()->first;
+}
+
+Waiter* WaitQueue::expired(Instant now) const {
+  return next_deadline() <= now ? deadlines_.begin()->second : nullptr;
+}
+
+}  // namespace weir

@@ -1,0 +1,111 @@
+// The waiters of one gate in the order in which they are served: strictly by priority; within a
+// priority by agent, fairly; within an agent by arrival. Not thread-safe: the gate's lock guards
+// it.
+//
+// Fairness is self-clocked fair queueing. Each agent's next waiter has a tag: where its agent's
+// last turn ended, plus its share of the gate's limits divided by its weight; the lowest tag is
+// served, and its tag becomes the virtual time, before which no newcomer's turn can start. So equal
+// weights get equal shares whatever the sizes, a large request is passed only until the others have
+// had as much, and neither an idle agent saves up turns nor a stream of new agents starves an old
+// one.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "gate/waiter.h"
+#include "weir/core/int128.h"
+
+namespace weir {
+
+// A doubly linked list through Waiter::previous and ::next, in order of arrival.
+class Line {
+ public:
+  Waiter* front() const { return front_; }
+  void insert(Waiter& waiter);
+  void erase(Waiter& waiter);
+
+ private:
+  Waiter* front_ = nullptr;
+  Waiter* back_ = nullptr;
+};
+
+// The waiters of one agent in one priority.
+struct Flow {
+  std::uint64_t turn = 0;
+  std::uint32_t weight = 1;
+  Int128 start = 0;  // where its next turn starts, in shares × kShareScale / weight
+  Int128 tag = 0;    // where it ends: the key under which the flow stands in the order
+  Line line;
+};
+
+class WaitQueue {
+ public:
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  // The priority of the head; nothing if nobody waits.
+  std::optional<int> top_priority() const;
+  Waiter* head() const;
+
+  // Joins its agent's line; waiter.share must be set. One that has had its turn here goes first.
+  void push(Waiter& waiter);
+  void push_first(Waiter& waiter);
+  // Leaves without having had its turn.
+  void remove(Waiter& waiter) { leave(waiter, Turn::kKept); }
+  // The head leaves, and its agent pays for the turn.
+  void serve(Waiter& waiter) { leave(waiter, Turn::kUsed); }
+
+  // An agent's turns have cost `share` more (or less) than was counted.
+  void correct(int priority, std::uint64_t turn, std::int64_t share);
+
+  Instant next_deadline() const;
+  // Some waiter whose deadline is not after `now`.
+  Waiter* expired(Instant now) const;
+
+  // Visits those of at least `priority`, the highest first, until `visit` returns false.
+  template <class F>
+  void for_each_ahead(int priority, F visit) const {
+    for (auto level = levels_.begin(); level != levels_.end() && level->first >= priority;
+         ++level) {
+      for (const Waiter* w = level->second.first.front(); w != nullptr; w = w->next) {
+        if (!visit(*w)) return;
+      }
+      for (const auto& [tag, flow] : level->second.order) {
+        for (const Waiter* w = flow->line.front(); w != nullptr; w = w->next) {
+          if (!visit(*w)) return;
+        }
+      }
+    }
+  }
+
+ private:
+  enum class Turn : std::uint8_t { kKept, kUsed };
+  // Divides by any 32-bit weight without losing the smallest share.
+  static constexpr Int128 kShareScale = Int128{1} << 32;
+  // More agents than this without anybody in line, and debts to their turns, are forgotten.
+  static constexpr std::size_t kIdleFlowsMax = 65'536;
+
+  using Key = std::pair<Int128, std::uint64_t>;  // tag, then turn: a total order
+
+  struct Level {
+    Int128 virtual_time = 0;
+    Line first;  // back from a lower gate
+    std::unordered_map<std::uint64_t, Flow> flows;
+    std::map<Key, Flow*> order;  // those with somebody in line
+    std::size_t size = 0;
+  };
+
+  void leave(Waiter& waiter, Turn turn);
+  void joined(Waiter& waiter, Level& level);
+  static void file(Level& level, Flow& flow);
+  static void unfile(Level& level, const Flow& flow);
+  static void forget_idle_flows(Level& level);
+
+  std::map<int, Level, std::greater<>> levels_;
+  std::set<std::pair<Instant, Waiter*>> deadlines_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace weir

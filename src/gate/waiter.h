@@ -1,0 +1,92 @@
+// One who waits, and what a decision leaves to do once the locks are released.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weir/gate/observer.h"
+#include "weir/gate/path.h"
+
+namespace weir {
+
+struct Effects;
+struct Flow;
+
+struct Waiter {
+  Waiter(const Path& p, const Request& request, Instant now, Instant until, Callback callback,
+         std::uint64_t number)
+      : path(p),
+        cost(request.cost),
+        agent(request.agent),
+        turn(std::hash<std::string_view>{}(request.agent) | 1U),
+        priority(request.priority),
+        weight(request.weight),
+        arrival(number),
+        arrived(now),
+        deadline(until),
+        done(std::move(callback)) {}
+
+  Path path;
+  Cost cost;
+  std::string agent;
+  std::uint64_t turn;  // names the agent's line in a queue; never 0
+  int priority;
+  std::uint32_t weight;
+  std::uint64_t arrival;  // orders the waiters of one agent
+  Instant arrived;
+  Instant deadline;
+  Callback done;
+
+  // Where it queues; null once its wait has ended. Changed under the locks of the whole path.
+  std::atomic<Gate*> gate{nullptr};
+  std::shared_ptr<Waiter> self;  // keeps it alive while it waits
+
+  // The rest belongs to the gate where it queues.
+  std::uint8_t passed = 0;  // gates of the path, by position, at which it has had its turn
+  std::uint32_t hit = 0;    // limits whose refusal has been counted
+  std::int64_t share = 0;   // of that gate's limits; see Limit::share
+  Flow* flow = nullptr;     // null while it is served first, having come back
+  Waiter* previous = nullptr;
+  Waiter* next = nullptr;
+
+  Request request() const {
+    return {.cost = cost, .agent = agent, .priority = priority, .weight = weight};
+  }
+  std::uint8_t bit(const Gate& at) const {
+    const auto gates = path.gates();
+    return static_cast<std::uint8_t>(1U << (std::ranges::find(gates, &at) - gates.begin()));
+  }
+  bool has_passed(const Gate& at) const { return (passed & bit(at)) != 0; }
+
+  // Its wait is over; it must have left its queue.
+  void complete(Result<Permit> outcome, Effects& effects);
+};
+
+// Completions and events, to be run when no lock is held.
+struct Effects {
+  struct Completion {
+    std::shared_ptr<Waiter> waiter;
+    Result<Permit> outcome;
+  };
+  struct Note {
+    Observer* observer;
+    Event event;
+    std::string agent;
+    std::string limit;
+  };
+
+  std::vector<Completion> completions;
+  std::vector<Note> notes;
+
+  void note(Observer* observer, Event event, std::string_view agent, std::string_view limit = {});
+
+  // A callback may release permits and so complete others; those run after it on the same thread,
+  // not inside it, so that a chain of any length needs no stack.
+  void run() noexcept;
+};
+
+}  // namespace weir
