@@ -5,7 +5,6 @@
 #include <atomic>
 #include <barrier>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -28,7 +27,6 @@ struct CircuitBreakerTest : testing::Test {
   void open() {
     while (state() != State::kOpen) fail_once();
   }
-  bool rejects() { return breaker->try_enter() == std::nullopt; }
 
   SimulatedTime time;
   std::unique_ptr<CircuitBreaker> breaker = CircuitBreaker::create({}, time).value();

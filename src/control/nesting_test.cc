@@ -73,7 +73,18 @@ TEST_F(NestingTest, ResultsAreFlatAtAnyDepth) {
   EXPECT_EQ(*deep([] { return std::make_unique<int>(7); }).value(), 7);
   EXPECT_EQ(deep([]() -> Result<int> { return fail(Errc::kNeverFits, "9 > 5"); }).error().message,
             "9 > 5");
-  EXPECT_THROW((void)deep([]() -> int { throw std::runtime_error("no"); }), std::runtime_error);
+}
+
+TEST_F(NestingTest, AnExceptionGoesThroughBoth) {
+  const auto throws = [&]() -> int {
+    ++calls;
+    throw std::runtime_error("no");
+  };
+  EXPECT_THROW((void)breaker->run([&] { return retry->run(throws); }), std::runtime_error);
+  EXPECT_EQ(calls, 5);
+  // The breaker has counted one failure: two more open it, and the retry ends with its refusal.
+  EXPECT_EQ(retry->run([&] { return breaker->run(throws); }).error(), Errc::kBreakerOpen);
+  EXPECT_EQ(calls, 7);
 }
 
 }  // namespace

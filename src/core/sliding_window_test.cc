@@ -25,8 +25,8 @@ TEST(SlidingWindow, CountsSevenAtAQuarterAndThreeAsFourAndThreeQuarters) {
                                                  });
 }
 
-// S1.6: the same 4.75 against a limit of 5, in units of a hundredth.
-TEST(SlidingWindow, LeavesAQuarterOfFive) {
+// S1.6: the same 4.75, in hundredths.
+TEST(SlidingWindow, CountsSevenHundredAtAQuarterAndThreeHundredAsFourHundredSeventyFive) {
   timeline::run(SlidingWindow::create({700, 4s}), {
                                                       admits(0s, 700, 0),
                                                       admits(7s, 300, 700 - 475),

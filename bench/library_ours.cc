@@ -1,0 +1,87 @@
+#include <memory>
+#include <string>
+
+#include "library_sides.h"
+#include "weir/gate/bucket_table.h"
+#include "weir/gate/gate.h"
+#include "weir/limiter/rate_limiter.h"
+#include "weir/time/cached_clock.h"
+
+namespace weir::bench::ours {
+namespace {
+
+using std::chrono::seconds;
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) die(result.error().message);
+  return *std::move(result);
+}
+
+constexpr Rate kAdmitRate{kAdmitPerSecond, seconds{1}};
+
+Contestant try_acquire(std::string name, int threads, std::shared_ptr<RateLimiter> limiter) {
+  return {std::move(name), [threads, limiter](auto ops) {
+            return timed_calls(threads, ops,
+                               [&limiter = *limiter] { return limiter.try_acquire(); });
+          }};
+}
+
+}  // namespace
+
+Contestant admit(int threads) {
+  return try_acquire(
+      "weir", threads,
+      std::make_shared<RateLimiter>(must(RateLimiter::with_burst(kAdmitPerSecond, kAdmitBurst))));
+}
+
+Contestant admit_cached() {
+  struct Cached {
+    TimeSource system = TimeSource::system();
+    CachedClock clock{system.clock};
+    RateLimiter limiter =
+        must(RateLimiter::with_burst(kAdmitPerSecond, kAdmitBurst, {clock, system.timer}));
+  };
+  const auto cached = std::make_shared<Cached>();
+  return try_acquire("weir cached", 1, {cached, &cached->limiter});
+}
+
+Contestant refuse() {
+  const double per_second = 1.0 / static_cast<double>(seconds{kRefusePeriod}.count());
+  auto limiter = std::make_shared<RateLimiter>(must(RateLimiter::with_burst(per_second, 1)));
+  if (!limiter->try_acquire()) die("a new limiter is not full");
+  return try_acquire("weir", 1, std::move(limiter));
+}
+
+Contestant gate_3() {
+  GateConfig config{.name = "provider",
+                    .limits = {LimitSpec::token_bucket(Unit::kRequests, kAdmitRate, kAdmitBurst),
+                               LimitSpec::token_bucket(Unit::kTokens, kAdmitRate, kAdmitBurst),
+                               LimitSpec::concurrency(64)}};
+  std::shared_ptr<Gate> gate = must(Gate::create(std::move(config)));
+  return {"weir", [gate](auto ops) {
+            return timed_calls(1, ops, [&gate = *gate] {
+              auto permit = gate.try_acquire({.cost = Cost::call(/*tokens=*/10)});
+              if (permit) permit->release();
+              return permit.has_value();
+            });
+          }};
+}
+
+double bytes_a_waiter() {
+  // Neither is destroyed: that would end the waits, in a child that ends right after this.
+  Gate& gate =
+      *must(Gate::create({.name = "provider", .limits = {LimitSpec::concurrency(1)}})).release();
+  new auto(gate.try_acquire({.cost = Cost::call()}));
+  const double before = resident_bytes();
+  for (int i = 0; i < kWaiters; ++i) {
+    // An agent each: the dearest way to wait, for each has a queue of its own.
+    const std::string agent = "agent-" + std::to_string(i);
+    gate.acquire_async({.cost = Cost::call(), .agent = agent}, kEndOfTime,
+                       [](Result<Permit>) { die("nobody was to be admitted"); });
+  }
+  if (gate.metrics().waiting != kWaiters) die("not all wait");
+  return (resident_bytes() - before) / kWaiters;
+}
+
+}  // namespace weir::bench::ours

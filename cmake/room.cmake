@@ -1,0 +1,68 @@
+# weir_room(<room> <library>...): the library weir_<room>, known as weir::<room>, on the libraries
+# given, with the tests and benchmarks that stand beside its sources.
+#   include/weir/<room>/*.h        public headers
+#   src/<room>/*.cc                sources; a room without any is an interface library
+#   src/<room>/*_test.cc           <room>_test
+#   src/<room>/*_benchmark.cc      <room>_benchmark
+function(weir_room room)
+  set(folder ${PROJECT_SOURCE_DIR}/src/${room})
+  set(include ${PROJECT_SOURCE_DIR}/include)
+  file(GLOB headers CONFIGURE_DEPENDS ${include}/weir/${room}/*.h)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cc$")
+
+  set(library weir_${room})
+  if(sources)
+    add_library(${library} STATIC ${sources})
+    target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    set(scope PUBLIC)
+  else()
+    add_library(${library} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(weir::${room} ALIAS ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${room})
+  target_sources(${library} ${scope} FILE_SET HEADERS BASE_DIRS ${include} FILES ${headers})
+  target_compile_features(${library} ${scope} cxx_std_23)
+  target_link_libraries(${library} ${scope} ${ARGN})
+
+  weir_test(${room} ${library} ${folder}/*_test.cc)
+  weir_benchmark(${room} ${library} ${folder}/*_benchmark.cc)
+endfunction()
+
+# weir_test(<room> <library> <glob>): <room>_test, whose tests carry the label <room>.
+function(weir_test room library glob)
+  file(GLOB sources CONFIGURE_DEPENDS ${glob})
+  if(NOT WEIR_TESTS OR NOT sources OR NOT room IN_LIST WEIR_TEST_ROOMS)
+    return()
+  endif()
+  if(NOT TARGET weir_test_pch)
+    # <gtest/gtest.h> is two thirds of the time a test takes to compile: parse it once a build.
+    file(CONFIGURE OUTPUT test_pch.cc CONTENT "")
+    add_library(weir_test_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc)
+    target_compile_features(weir_test_pch PRIVATE cxx_std_23)
+    target_link_libraries(weir_test_pch PRIVATE GTest::gtest)
+    target_precompile_headers(weir_test_pch PRIVATE <gtest/gtest.h>)
+  endif()
+
+  set(test ${room}_test)
+  add_executable(${test} ${sources})
+  target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main rapidcheck)
+  target_precompile_headers(${test} REUSE_FROM weir_test_pch)
+  include(GoogleTest)
+  gtest_discover_tests(${test}
+    TEST_PREFIX ${room}/
+    DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS ${room} TIMEOUT 300)
+endfunction()
+
+function(weir_benchmark room library glob)
+  file(GLOB sources CONFIGURE_DEPENDS ${glob})
+  if(NOT WEIR_BENCHMARKS OR NOT sources)
+    return()
+  endif()
+  add_executable(${room}_benchmark ${sources})
+  target_include_directories(${room}_benchmark PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${room}_benchmark PRIVATE ${library} benchmark::benchmark_main)
+endfunction()
