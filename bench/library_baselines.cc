@@ -18,18 +18,16 @@ std::uint64_t ticks() {
 #endif
 }
 
-// The names are random already, so that one of their words is the best hash there is.
-struct FirstWord {
-  std::size_t operator()(const ResourceKey& key) const noexcept { return key[0]; }
+// The keys are random already, so that one of their words is the best hash there is.
+struct LowWord {
+  std::size_t operator()(const ResourceKey& key) const noexcept { return key.low; }
 };
 
 // The algorithm and the clock are ours; the table alone is compared.
 struct GuardedMap {
   std::mutex mutex;
-  std::unordered_map<ResourceKey, TokenBucket::State, FirstWord> states;
-  TokenBucket bucket = TokenBucket::create({.rate = {kResourcePerSecond, std::chrono::seconds{1}},
-                                            .burst = kResourceBurst})
-                           .value();
+  std::unordered_map<ResourceKey, TokenBucket::State, LowWord> states;
+  TokenBucket bucket = TokenBucket::create(kResourceLimit).value();
   Clock& clock = TimeSource::system().clock;
 
   GuardedMap() {

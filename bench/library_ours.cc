@@ -1,3 +1,4 @@
+#include <array>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,8 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr std::int64_t kBatch = 64;
+
 template <class T>
 T must(Result<T> result) {
   if (!result) die(result.error().message);
@@ -19,6 +22,17 @@ T must(Result<T> result) {
 }
 
 constexpr Rate kAdmitRate{kAdmitPerSecond, seconds{1}};
+
+// With all resources in it.
+std::shared_ptr<BucketTable> full_table() {
+  std::shared_ptr<BucketTable> table = must(BucketTable::create(
+      {.limit = kResourceLimit, .capacity = kResources}, TimeSource::system().clock));
+  for (std::uint64_t i = 0; i < kResources; ++i) {
+    if (!table->try_acquire(resource_key(i)).admitted()) die("the table has no room for them all");
+  }
+  if (table->size() != kResources) die("the table forgot some of them");
+  return table;
+}
 
 Contestant try_acquire(std::string name, int threads, std::shared_ptr<RateLimiter> limiter) {
   return {std::move(name), [threads, limiter](auto ops) {
@@ -66,6 +80,43 @@ Contestant gate_3() {
               return permit.has_value();
             });
           }};
+}
+
+Contestant keyed(int threads) {
+  return {"weir", [threads, table = full_table()](auto ops) {
+            return timed(threads, ops, [&table = *table](int, std::int64_t n) {
+              RandomResources resources;
+              std::int64_t admitted = 0;
+              for (std::int64_t i = 0; i < n; ++i) {
+                admitted += table.try_acquire(resources.next()).admitted();
+              }
+              return admitted;
+            });
+          }};
+}
+
+Contestant keyed_batch(int threads) {
+  return {"weir batch", [threads, table = full_table()](auto ops) {
+            return timed(threads, ops, [&table = *table](int, std::int64_t n) {
+              RandomResources resources;
+              std::array<ResourceKey, kBatch> keys;
+              std::array<Decision, kBatch> decisions;
+              std::int64_t admitted = 0;
+              for (std::int64_t i = 0; i < n; i += kBatch) {
+                for (ResourceKey& key : keys) key = resources.next();
+                table.try_acquire_batch(keys, decisions);
+                admitted += std::ranges::count_if(decisions, &Decision::admitted);
+              }
+              return admitted;
+            });
+          }};
+}
+
+double bytes_a_resource() {
+  const double before = resident_bytes();
+  const auto table = full_table();
+  const double grown = resident_bytes() - before;
+  return std::max(grown, static_cast<double>(table->memory_bytes())) / kResources;
 }
 
 double bytes_a_waiter() {

@@ -4,11 +4,11 @@
 // A side owns its limiter and keeps it from sample to sample.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 
 #include "harness.h"
+#include "weir/gate/bucket_table.h"
 
 namespace weir::bench {
 
@@ -22,8 +22,7 @@ inline constexpr std::int64_t kResources = 1'000'000;
 inline constexpr int kWaiters = 10'000;
 // A resource's limit: never short in a run, yet never full again within it, so that every one of
 // the million keeps a state that matters.
-inline constexpr std::int64_t kResourcePerSecond = 1;
-inline constexpr std::int64_t kResourceBurst = 1'000'000;
+inline constexpr BucketSpec kResourceLimit{.rate = {1, std::chrono::minutes{1}}, .burst = 100'000};
 
 // SplitMix64 (Steele, Lea, Flood 2014).
 constexpr std::uint64_t scramble(std::uint64_t x) {
@@ -33,9 +32,8 @@ constexpr std::uint64_t scramble(std::uint64_t x) {
 }
 
 // The 16-byte name of a resource, computed so that the list of names costs no cache.
-using ResourceKey = std::array<std::uint64_t, 2>;
 constexpr ResourceKey resource_key(std::uint64_t index) {
-  return {scramble(index + 1), scramble(~index)};
+  return {.low = scramble(index + 1), .high = scramble(~index)};
 }
 
 // Resources in random order, a new order for each sample.

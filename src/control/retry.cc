@@ -64,11 +64,15 @@ Error Retry::describe(const std::exception_ptr& thrown) {
   }
 }
 
+Error Retry::stopped_after(const Error& error) {
+  return {Errc::kCancelled, "stopped while waiting to retry after " +
+                                std::string(name(error.code)) + ": " + error.message};
+}
+
 Result<void> Retry::sleep(Nanos delay, const std::stop_token& stop, const Error& last) const {
   const Instant until = clamp_instant(time_.clock.now()) + delay;
   if (sleep_until(time_, until, stop) == Woken::kTime) return {};
-  return fail(Errc::kCancelled, "stopped while waiting to retry after " +
-                                    std::string(name(last.code)) + ": " + last.message);
+  return std::unexpected(stopped_after(last));
 }
 
 }  // namespace weir

@@ -48,7 +48,9 @@ void expect_sound(const Limit& limit, Amount cost, Instant now) {
   ASSERT_LE(share, std::numeric_limits<std::int64_t>::max() / 1024);
   const auto exact_share =
       std::ldexp(static_cast<double>(cost) / static_cast<double>(limit.capacity()), 32);
-  if (cost <= limit.capacity()) ASSERT_NEAR(static_cast<double>(share), exact_share, 1.0);
+  if (cost <= limit.capacity()) {
+    ASSERT_NEAR(static_cast<double>(share), exact_share, 1.0);
+  }
 }
 
 TEST_P(ExtremeLimit, AnswersSoundlyWhateverItIsAsked) {

@@ -109,32 +109,18 @@ Result<Limit> Limit::create(LimitSpec spec, Instant now) {
   return Limit{std::move(spec), std::move(*any)};
 }
 
-Decision Limit::check(Amount cost, Instant now) const {
-  if (cost == 0) return Decision::admit();
-  if (spec_.oversize == LimitSpec::Oversize::kOnDebt) cost = std::min(cost, capacity());
-  return std::visit(
-      [=](const auto& counted) { return counted.algorithm.check(counted.state, cost, now); }, any_);
-}
-
-void Limit::take(Amount cost, Instant now) {
-  if (cost == 0) return;
-  std::visit([=](auto& counted) { counted.algorithm.take(counted.state, cost, now); }, any_);
-}
-
 void Limit::refund(Amount amount, Instant charged_at, Instant now) {
   if (amount == 0) return;
-  std::visit(
-      [=](auto& counted) { counted.algorithm.refund(counted.state, amount, charged_at, now); },
-      any_);
+  visit([=](auto& counted) { counted.algorithm.refund(counted.state, amount, charged_at, now); });
 }
 
 Amount Limit::available(Instant now) const {
-  return std::visit(
-      [=](const auto& counted) { return counted.algorithm.available(counted.state, now); }, any_);
+  return visit(
+      [=](const auto& counted) { return counted.algorithm.available(counted.state, now); });
 }
 
 Amount Limit::capacity() const {
-  return std::visit([](const auto& counted) { return counted.algorithm.capacity(); }, any_);
+  return visit([](const auto& counted) { return counted.algorithm.capacity(); });
 }
 
 void Limit::give_back(Amount amount) {

@@ -96,19 +96,38 @@ std::optional<std::expected<Permit, Refusal>> Gate::try_fast(const Request& requ
   if (amount <= 0 || amount > fast_->capacity() || !request.cost.valid()) return std::nullopt;
   const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
   if (late == AtomicBucket::kWordHeld) return std::nullopt;
-  counters_.add_one(late == 0 ? kAcquired : kRefusedFast);
-  if (late == 0) return Permit{*this, request.cost, now};
+  if (late == 0) {
+    counters_.add_one(kAcquired);
+    return Permit{*this, request.cost, now};
+  }
+  counters_.add_one(kRefusedFast);
   return std::unexpected(Refusal{.gate = this, .retry_after = fast_->ticks().nanos(late)});
 }
 
 std::expected<Permit, Refusal> Gate::try_acquire(const Request& request, Instant now) {
   if (auto decided = try_fast(request, now)) return std::move(*decided);
+  if (Permit permit = try_undisturbed(request, now)) return permit;
   return Path{*this}.try_acquire(request, now);
 }
 
+Permit Gate::try_undisturbed(const Request& request, Instant now) {
+  if (observer_ != nullptr || backing_ != nullptr || !request.cost.valid()) return {};
+  const Hold hold{*this};
+  if (closed_ || !queue_->empty()) return {};
+  for (const Limit& limit : limits_) {
+    if (!limit.check(request.cost[limit.unit()], now).admitted()) return {};
+  }
+  Permit permit{*this, request.cost, now};
+  permit.slot_ = take(request.cost, request.agent, now);
+  permit.held_ = permit.slot_.generation != 0;
+  return permit;
+}
+
 Result<Permit> Gate::acquire(const Request& request, const Patience& patience) {
-  auto decided = try_fast(request, clock_.now());
+  const Instant now = clock_.now();
+  auto decided = try_fast(request, now);
   if (decided && decided->has_value()) return std::move(**decided);
+  if (Permit permit = try_undisturbed(request, now)) return permit;
   return Path{*this}.acquire(request, patience);
 }
 
@@ -216,6 +235,7 @@ void Gate::undraw(const Cost& cost, Instant now) {
 }
 
 Permit::Slot Gate::take(const Cost& cost, std::string_view agent, Instant now) {
+  counters_.add_one(kAcquired);
   bool lends = false;
   for (Limit& limit : limits_) {
     limit.take(cost[limit.unit()], now);
@@ -232,7 +252,7 @@ Permit::Slot Gate::take(const Cost& cost, std::string_view agent, Instant now) {
   free_holder_ = holder.next;
   holder.slots = cost[Unit::kSlots];
   holder.since = now;
-  holder.agent.assign(agent);
+  if (holder.agent != agent) holder.agent.assign(agent);
   holder.previous = newest_holder_;
   holder.next = Holder::kNobody;
   (newest_holder_ == Holder::kNobody ? oldest_holder_ : holders_[newest_holder_].next) = index;
@@ -311,16 +331,21 @@ void Gate::settle(const Permit& permit, const Cost& actual, Instant now, Effects
   drain(now, effects);
 }
 
-void Gate::release(Permit::Slot slot, Instant now, Effects& effects) {
+void Gate::release(Permit::Slot slot) {
+  Effects effects;
+  bool somebody_waits = false;
   {
     const Hold hold{*this};
     if (holders_[slot.index].generation != slot.generation) return;  // taken back as stale
-    effects.note(observer_, {.kind = Event::Kind::kReleased, .gate = name_},
-                 holders_[slot.index].agent);
+    if (observer_ != nullptr) {
+      effects.note(observer_, {.kind = Event::Kind::kReleased, .gate = name_},
+                   holders_[slot.index].agent);
+    }
     give_back_slot(slot.index);
-    if (queue_->empty()) return;
+    somebody_waits = !queue_->empty();
   }
-  drain(now, effects);
+  if (somebody_waits) drain(clock_.now(), effects);
+  effects.run();
 }
 
 GateMetrics Gate::metrics() const {

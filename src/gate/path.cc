@@ -116,13 +116,11 @@ Permit Path::take(const Request& request, Instant now) const {
   Permit permit{*gates_[0], request.cost, now};
   permit.slot_ = gates_[0]->take(request.cost, request.agent, now);
   permit.held_ = permit.slot_.generation != 0;
-  gates_[0]->counters_.add_one(Gate::kAcquired);
   if (count_ == 1) return permit;
 
   permit.rest_ = std::make_unique<Permit::Rest>();
   for (std::size_t i = 1; i < count_; ++i) {
     const Permit::Slot slot = gates_[i]->take(request.cost, request.agent, now);
-    gates_[i]->counters_.add_one(Gate::kAcquired);
     permit.rest_->shares[permit.rest_->count++] = {gates_[i], slot};
     permit.held_ = permit.held_ || slot.generation != 0;
   }

@@ -27,12 +27,9 @@ Result<void> Permit::settle(const Cost& actual) {
 void Permit::release() {
   if (!held_) return;
   held_ = false;
-  const Instant now = gate_->clock().now();
-  Effects effects;
-  for_each_share([&](Gate& gate, Slot slot) {
-    if (slot.generation != 0) gate.release(slot, now, effects);
+  for_each_share([](Gate& gate, Slot slot) {
+    if (slot.generation != 0) gate.release(slot);
   });
-  effects.run();
 }
 
 }  // namespace weir

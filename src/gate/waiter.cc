@@ -15,7 +15,7 @@ void Effects::note(Observer* observer, Event event, std::string_view agent,
   notes.push_back({observer, event, std::string{agent}, std::string{limit}});
 }
 
-void Effects::run() noexcept {
+void Effects::run_all() noexcept {
   for (Note& note : notes) {
     note.event.agent = note.agent;
     note.event.limit = note.limit;

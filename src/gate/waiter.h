@@ -86,7 +86,12 @@ struct Effects {
 
   // A callback may release permits and so complete others; those run after it on the same thread,
   // not inside it, so that a chain of any length needs no stack.
-  void run() noexcept;
+  void run() noexcept {
+    if (!notes.empty() || !completions.empty()) run_all();
+  }
+
+ private:
+  void run_all() noexcept;
 };
 
 }  // namespace weir

@@ -83,10 +83,16 @@ class Retry {
   // How long to wait after attempt number `attempt`, counted from 1, has failed; nullopt: give up.
   std::optional<Nanos> delay_after(int attempt, const Error& error, Backoff& backoff) const;
 
+  // What a thrown attempt is classified as, and what a run ends with that is stopped after one.
+  static Error describe(const std::exception_ptr& thrown);
+  static Error stopped_after(const Error& error);
+
+  // Where the delays are waited for.
+  TimeSource time() const { return time_; }
+
  private:
   Retry(Config config, Backoff backoff, std::uint64_t seed, TimeSource time);
 
-  static Error describe(const std::exception_ptr& thrown);
   // kCancelled, with the error that was to be retried, if stopped.
   Result<void> sleep(Nanos delay, const std::stop_token& stop, const Error& last) const;
 

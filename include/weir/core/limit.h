@@ -99,8 +99,36 @@ class Limit {
   Limit(LimitSpec spec, Any any) : spec_(std::move(spec)), any_(std::move(any)) {}
   static Result<Any> count(const LimitSpec& spec, Instant now);
 
+  // The two algorithms of nearly every gate are asked first, in line.
+  template <class Self, class F>
+  static auto visit_any(Self& any, F f) {
+    if (auto* bucket = std::get_if<Counted<TokenBucket>>(&any)) return f(*bucket);
+    if (auto* slots = std::get_if<Counted<Concurrency>>(&any)) return f(*slots);
+    return std::visit(f, any);
+  }
+  template <class F>
+  auto visit(F f) const {
+    return visit_any(any_, f);
+  }
+  template <class F>
+  auto visit(F f) {
+    return visit_any(any_, f);
+  }
+
   LimitSpec spec_;
   Any any_;
 };
+
+inline Decision Limit::check(Amount cost, Instant now) const {
+  if (cost == 0) return Decision::admit();
+  if (spec_.oversize == LimitSpec::Oversize::kOnDebt) cost = std::min(cost, capacity());
+  return visit(
+      [=](const auto& counted) { return counted.algorithm.check(counted.state, cost, now); });
+}
+
+inline void Limit::take(Amount cost, Instant now) {
+  if (cost == 0) return;
+  visit([=](auto& counted) { counted.algorithm.take(counted.state, cost, now); });
+}
 
 }  // namespace weir

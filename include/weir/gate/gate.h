@@ -85,9 +85,14 @@ class Gate final : private Alarm {
   bool try_spend(Amount amount, Instant now) {
     if (fast_ && amount <= fast_->capacity()) [[likely]] {
       const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
-      if (late != AtomicBucket::kWordHeld) [[likely]] {
-        counters_.add_one(late == 0 ? kAcquired : kRefusedFast);
-        return late == 0;
+      // Two branches and not one index: the counter's address must not wait for the clock.
+      if (late == 0) {
+        counters_.add_one(kAcquired);
+        return true;
+      }
+      if (late > 0) {
+        counters_.add_one(kRefusedFast);
+        return false;
       }
     }
     return try_spend_locked(amount, now);
@@ -131,6 +136,8 @@ class Gate final : private Alarm {
   bool try_spend_locked(Amount amount, Instant now);
   // Decides on the word alone; nothing if that takes the lock.
   std::optional<std::expected<Permit, Refusal>> try_fast(const Request& request, Instant now);
+  // Admits if nobody waits, watches or backs; an empty permit leaves all other cases to the path.
+  Permit try_undisturbed(const Request& request, Instant now);
 
   // All below want the lock (Hold).
   Verdict decide(const Cost& cost, Instant now, Effects& effects);
@@ -161,7 +168,7 @@ class Gate final : private Alarm {
   // Asks the other gates of the path of `waiter`, the head here; false if it waits for a backing.
   bool serve_path(Waiter& waiter, Instant now, Effects& effects);
   void settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects);
-  void release(Permit::Slot slot, Instant now, Effects& effects);
+  void release(Permit::Slot slot);
 
   // Read by every attempt, written never after create().
   Clock& clock_;

@@ -21,9 +21,21 @@ class Permit {
  public:
   // Holds nothing; settling and releasing it do nothing.
   Permit() = default;
-  Permit(Permit&& other) noexcept { swap(other); }
+  Permit(Permit&& other) noexcept
+      : gate_(std::exchange(other.gate_, nullptr)),
+        slot_(other.slot_),
+        charged_at_(other.charged_at_),
+        cost_(other.cost_),
+        turn_(other.turn_),
+        priority_(other.priority_),
+        held_(std::exchange(other.held_, false)),
+        settled_(other.settled_),
+        rest_(std::move(other.rest_)) {}
   Permit& operator=(Permit&& other) noexcept {
-    Permit{std::move(other)}.swap(*this);
+    if (this != &other) {
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
     return *this;
   }
   ~Permit() {
@@ -66,18 +78,6 @@ class Permit {
 
   Permit(Gate& gate, const Cost& cost, Instant charged_at)
       : gate_(&gate), charged_at_(charged_at), cost_(cost) {}
-
-  void swap(Permit& other) noexcept {
-    std::swap(gate_, other.gate_);
-    std::swap(slot_, other.slot_);
-    std::swap(charged_at_, other.charged_at_);
-    std::swap(cost_, other.cost_);
-    std::swap(turn_, other.turn_);
-    std::swap(priority_, other.priority_);
-    std::swap(held_, other.held_);
-    std::swap(settled_, other.settled_);
-    std::swap(rest_, other.rest_);
-  }
 
   template <class F>
   void for_each_share(F&& f) const;

@@ -1,0 +1,399 @@
+#include "weir/gate/bucket_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace weir {
+namespace {
+
+__extension__ using UInt128 = unsigned __int128;
+
+constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kLineSlots = 2;
+// Where a resource may lie: kWindows runs of slots, each of kWindowSlots from the start of a line.
+// Three quarters full, a table of a million sees 1.45 lines per look-up and no more than 13
+// windows; long runs of one window alone would need 200 slots.
+constexpr std::size_t kWindowSlots = 4;
+constexpr int kWindows = 16;
+
+// How far a batch fetches ahead: more lines than a core can have under way.
+constexpr std::size_t kAhead = 16;
+
+template <class T>
+std::atomic_ref<T> atomic(T& value) {
+  return std::atomic_ref<T>(value);
+}
+
+template <class Atomic>
+void raise(Atomic&& atomic, std::int64_t least) {
+  std::int64_t seen = atomic.load(std::memory_order_relaxed);
+  while (seen < least && !atomic.compare_exchange_weak(seen, least, std::memory_order_acq_rel,
+                                                       std::memory_order_relaxed)) {
+  }
+}
+
+std::uint64_t random_word() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+// The rounds of SipHash (Aumasson, Bernstein 2012).
+struct Sip {
+  std::uint64_t v0;
+  std::uint64_t v1;
+  std::uint64_t v2;
+  std::uint64_t v3;
+
+  explicit Sip(SipKey key)
+      : v0(key.low ^ 0x736f6d6570736575),
+        v1(key.high ^ 0x646f72616e646f6d),
+        v2(key.low ^ 0x6c7967656e657261),
+        v3(key.high ^ 0x7465646279746573) {}
+
+  template <int kRounds>
+  void rounds() {
+    for (int i = 0; i < kRounds; ++i) {
+      v0 += v1;
+      v1 = std::rotl(v1, 13) ^ v0;
+      v0 = std::rotl(v0, 32);
+      v2 += v3;
+      v3 = std::rotl(v3, 16) ^ v2;
+      v0 += v3;
+      v3 = std::rotl(v3, 21) ^ v0;
+      v2 += v1;
+      v1 = std::rotl(v1, 17) ^ v2;
+      v2 = std::rotl(v2, 32);
+    }
+  }
+  template <int kRounds>
+  void absorb(std::uint64_t word) {
+    v3 ^= word;
+    rounds<kRounds>();
+    v0 ^= word;
+  }
+  std::uint64_t result() const { return v0 ^ v1 ^ v2 ^ v3; }
+};
+
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t word = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    word |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  }
+  return word;
+}
+
+}  // namespace
+
+ResourceKey siphash_2_4_128(std::string_view bytes, SipKey key) {
+  Sip sip{key};
+  sip.v1 ^= 0xee;
+  const std::uint64_t length = bytes.size();
+  for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
+    sip.absorb<2>(little_endian(bytes.substr(0, 8)));
+  }
+  sip.absorb<2>(little_endian(bytes) | length << 56);
+  sip.v2 ^= 0xee;
+  sip.rounds<4>();
+  const std::uint64_t low = sip.result();
+  sip.v1 ^= 0xdd;
+  sip.rounds<4>();
+  return {.low = low, .high = sip.result()};
+}
+
+ResourceKey ResourceKey::of(std::string_view name) {
+  // The last byte tells a name of up to 15 bytes, whose length it is, from a hash.
+  constexpr std::uint64_t kHashed = std::uint64_t{0xff} << 56;
+  if (name.size() <= 15) {
+    return {.low = little_endian(name.substr(0, 8)),
+            .high = little_endian(name.substr(std::min<std::size_t>(name.size(), 8))) |
+                    std::uint64_t{name.size()} << 56};
+  }
+  static const SipKey secret{.low = random_word(), .high = random_word()};
+  ResourceKey key = siphash_2_4_128(name, secret);
+  key.high |= kHashed;
+  return key;
+}
+
+// The slots are plain memory and zero at first, so that the system need not provide what nobody
+// uses; all access is by atomic_ref.
+//
+// A resource never moves. `word` is its bucket's full_at, in ticks, or one of:
+//   kEmpty    never used; no resource lies beyond it in a probe that passes here.
+//   kErased   its resource was erased.
+//   kBusy     some thread is about to write the key, or to put the former word back.
+//
+// Why a thread that has read a word and a key charges the resource that it means, by comparing and
+// setting the word alone: no word that a slot had under one key comes back under another. All
+// words that it ever had are at most the larger of `word` and `highest`. It changes hands at an
+// instant later than both; the new words begin after that instant and never fall below it, because
+// it is in forgotten_at_, where refunds end.
+struct BucketTable::Slot {
+  std::uint64_t low;
+  std::uint64_t high;
+  std::int64_t word;
+  // What `word` was before it was lowered by a refund or hidden by an erasure, the highest of them.
+  std::int64_t highest;
+
+  static constexpr std::int64_t kEmpty = 0;
+  static constexpr std::int64_t kErased = -1;
+  static constexpr std::int64_t kBusy = -2;
+};
+
+struct BucketTable::Sight {
+  Slot* slot = nullptr;
+  std::int64_t full_at = 0;
+};
+
+// What to make of a busy slot: it may belong to the resource sought.
+enum class BucketTable::Unsettled : std::uint8_t { kSkip, kAwait };
+enum class BucketTable::Step : std::uint8_t { kOn, kHere, kNowhere };
+
+Result<std::unique_ptr<BucketTable>> BucketTable::create(BucketTableSpec spec,
+                                                         const Clock& clock) {
+  static_assert(sizeof(Slot) * kLineSlots == kLineBytes);
+  auto bucket = TokenBucket::create(spec.limit);
+  if (!bucket) return std::unexpected(std::move(bucket.error()));
+  if (spec.capacity == 0 || spec.capacity > kCapacityMax) {
+    return fail(Errc::kInvalidCapacity, "capacity must be from 1 to " +
+                                            std::to_string(kCapacityMax) + ": " +
+                                            std::to_string(spec.capacity));
+  }
+  // Three quarters full at capacity.
+  const std::size_t lines = std::max(spec.capacity * 2 / 3 + 1, kWindowSlots);
+  std::unique_ptr<void, Free> memory(std::calloc(lines + 1, kLineBytes));
+  if (!memory) {
+    return fail(Errc::kInvalidCapacity,
+                "no memory for a capacity of " + std::to_string(spec.capacity));
+  }
+  return std::unique_ptr<BucketTable>(
+      new BucketTable(*bucket, std::move(memory), lines * kLineSlots, clock));
+}
+
+BucketTable::BucketTable(TokenBucket bucket, std::unique_ptr<void, Free> memory,
+                         std::size_t slots, const Clock& clock)
+    : clock_(clock),
+      bucket_(bucket),
+      secret_{.low = random_word(), .high = random_word()},
+      memory_(std::move(memory)),
+      slot_count_(slots),
+      slots_([this] {
+        void* start = memory_.get();
+        std::size_t space = (slot_count_ / kLineSlots + 1) * kLineBytes;
+        return static_cast<Slot*>(std::align(kLineBytes, kLineBytes, start, space));
+      }()) {}
+
+// SipHash-1-3 without the word for the length, which is always the same.
+std::uint64_t BucketTable::hash(ResourceKey key) const {
+  Sip sip{secret_};
+  sip.absorb<1>(key.low);
+  sip.absorb<1>(key.high);
+  sip.v2 ^= 0xff;
+  sip.rounds<3>();
+  return sip.result();
+}
+
+BucketTable::Slot* BucketTable::window(std::uint64_t hash) const {
+  const std::uint64_t starts = (slot_count_ - kWindowSlots) / kLineSlots + 1;
+  return slots_ + static_cast<std::size_t>(static_cast<UInt128>(hash) * starts >> 64) * kLineSlots;
+}
+
+// Visits the slots in which a resource may lie, in the order in which they are taken. The slot that
+// the visitor calls kHere; null if it says kNowhere or never decides.
+template <class Visit>
+BucketTable::Slot* BucketTable::probe(std::uint64_t hash, Visit&& visit) const {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
+  for (int i = 0; i < kWindows; ++i, hash *= kOdd) {
+    Slot* const slots = window(hash);
+    for (std::size_t j = 0; j < kWindowSlots; ++j) {
+      const Step step = visit(slots[j]);
+      if (step != Step::kOn) return step == Step::kHere ? &slots[j] : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+// The slot of a resource and its state, as they were together at one instant.
+BucketTable::Sight BucketTable::find(ResourceKey key, std::uint64_t hash,
+                                     Unsettled unsettled) const {
+  std::int64_t word = 0;
+  Slot* const slot = probe(hash, [&](Slot& candidate) {
+    for (;;) {
+      word = atomic(candidate.word).load(std::memory_order_acquire);
+      if (word == Slot::kEmpty) return Step::kNowhere;
+      if (word == Slot::kBusy && unsettled == Unsettled::kAwait) {
+        std::this_thread::yield();
+        continue;
+      }
+      // Acquired, so that whoever sees a key of later sees a word of later.
+      if (word < 0 || atomic(candidate.low).load(std::memory_order_acquire) != key.low ||
+          atomic(candidate.high).load(std::memory_order_acquire) != key.high) {
+        return Step::kOn;
+      }
+      if (atomic(candidate.word).load(std::memory_order_relaxed) == word) return Step::kHere;
+    }
+  });
+  return {slot, word};
+}
+
+Decision BucketTable::count(Counter counter, Decision decision) {
+  counters_.add_one(counter);
+  return decision;
+}
+
+Decision BucketTable::decide(ResourceKey key, std::uint64_t hash, Amount cost, std::int64_t now) {
+  if (cost <= 0 || cost > bucket_.capacity()) [[unlikely]] {
+    return cost == 0 ? count(kAdmitted, Decision::admit()) : count(kRefused, Decision::never());
+  }
+  for (;;) {
+    const Sight sight = find(key, hash, Unsettled::kSkip);
+    if (sight.slot == nullptr) [[unlikely]] {
+      if (const auto decision = insert(key, hash, cost, now)) return *decision;
+      continue;
+    }
+    const std::int64_t late = bucket_.lateness({sight.full_at}, cost, now);
+    if (late > 0) return count(kRefused, Decision::wait(bucket_.ticks().nanos(late)));
+    std::int64_t expected = sight.full_at;
+    if (atomic(sight.slot->word)
+            .compare_exchange_strong(expected, bucket_.spent({expected}, cost, now).full_at,
+                                     std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      return count(kAdmitted, Decision::admit());
+    }
+  }
+}
+
+// Admits a new resource, or finds no place for it. Nothing if somebody else has just inserted it.
+std::optional<Decision> BucketTable::insert(ResourceKey key, std::uint64_t hash, Amount cost,
+                                            std::int64_t now) {
+  const std::lock_guard lock(stripes_[hash % kStripes]);
+  if (find(key, hash, Unsettled::kAwait).slot != nullptr) return {};
+  Slot* const slot = claim(hash, now);
+  if (slot == nullptr) return count(kFull, Decision::wait_for_release());
+  atomic(slot->low).store(key.low, std::memory_order_release);
+  atomic(slot->high).store(key.high, std::memory_order_release);
+  const TokenBucket::State start{forgotten_at_.load(std::memory_order_acquire)};
+  atomic(slot->word).store(bucket_.spent(start, cost, now).full_at, std::memory_order_release);
+  counters_.add_one(kInserted);
+  return count(kAdmitted, Decision::admit());
+}
+
+// Makes the first slot that is empty or may change hands busy.
+BucketTable::Slot* BucketTable::claim(std::uint64_t hash, std::int64_t now) {
+  const auto claimable = [now](Slot& slot, std::int64_t word) {
+    return word == Slot::kEmpty ||
+           (word != Slot::kBusy && word < now &&
+            atomic(slot.highest).load(std::memory_order_relaxed) < now);
+  };
+  return probe(hash, [&](Slot& slot) {
+    std::int64_t word = atomic(slot.word).load(std::memory_order_acquire);
+    if (!claimable(slot, word)) return Step::kOn;
+    // Before the resource is gone, so that whoever misses it knows.
+    if (word != Slot::kEmpty) raise(forgotten_at_, now);
+    const std::int64_t former = word;
+    if (!atomic(slot.word).compare_exchange_strong(word, Slot::kBusy, std::memory_order_acq_rel,
+                                                   std::memory_order_relaxed)) {
+      return Step::kOn;
+    }
+    // The word may have been higher and come back since it was read.
+    if (!claimable(slot, former)) {
+      atomic(slot.word).store(former, std::memory_order_release);
+      return Step::kOn;
+    }
+    if (former > 0) counters_.add_one(kEvicted);
+    return Step::kHere;
+  });
+}
+
+Decision BucketTable::try_acquire(ResourceKey key, Amount cost, Instant now) {
+  return decide(key, hash(key), cost, bucket_.ticks().at(now));
+}
+
+template <class CostOf>
+void BucketTable::decide_all(std::span<const ResourceKey> keys, std::span<Decision> out,
+                             CostOf&& cost_of) {
+  assert(out.size() >= keys.size());
+  const std::int64_t now = bucket_.ticks().at(clock_.now());
+  std::array<std::uint64_t, kAhead> hashes;
+  for (std::size_t i = 0; i < keys.size() + kAhead; ++i) {
+    std::uint64_t& ahead = hashes[i % kAhead];
+    if (i >= kAhead) out[i - kAhead] = decide(keys[i - kAhead], ahead, cost_of(i - kAhead), now);
+    if (i < keys.size()) {
+      ahead = hash(keys[i]);
+      __builtin_prefetch(window(ahead), 1);
+    }
+  }
+}
+
+void BucketTable::try_acquire_batch(std::span<const ResourceKey> keys, std::span<Decision> out,
+                                    Amount cost) {
+  decide_all(keys, out, [cost](std::size_t) { return cost; });
+}
+
+void BucketTable::try_acquire_batch(std::span<const ResourceKey> keys,
+                                    std::span<const Amount> costs, std::span<Decision> out) {
+  assert(costs.size() >= keys.size());
+  decide_all(keys, out, [costs](std::size_t i) { return costs[i]; });
+}
+
+std::optional<Amount> BucketTable::available(ResourceKey key, Instant now) const {
+  const Sight sight = find(key, hash(key), Unsettled::kAwait);
+  if (sight.slot == nullptr) return {};
+  return bucket_.available({sight.full_at}, now);
+}
+
+void BucketTable::refund(ResourceKey key, Amount amount) {
+  if (amount <= 0) return;
+  const std::uint64_t hashed = hash(key);
+  while (true) {
+    const Sight sight = find(key, hashed, Unsettled::kAwait);
+    if (sight.slot == nullptr) return;
+    TokenBucket::State state{sight.full_at};
+    bucket_.refund(state, amount, {}, {});
+    const std::int64_t floor = std::max<std::int64_t>(forgotten_at_.load(std::memory_order_acquire), 1);
+    state.full_at = std::max(state.full_at, floor);
+    if (state.full_at >= sight.full_at) return;
+    raise(atomic(sight.slot->highest), sight.full_at);
+    std::int64_t expected = sight.full_at;
+    if (atomic(sight.slot->word)
+            .compare_exchange_strong(expected, state.full_at, std::memory_order_acq_rel,
+                                     std::memory_order_relaxed)) {
+      return;
+    }
+  }
+}
+
+bool BucketTable::erase(ResourceKey key) {
+  const std::uint64_t hashed = hash(key);
+  while (true) {
+    const Sight sight = find(key, hashed, Unsettled::kAwait);
+    if (sight.slot == nullptr) return false;
+    raise(atomic(sight.slot->highest), sight.full_at);
+    std::int64_t expected = sight.full_at;
+    if (atomic(sight.slot->word)
+            .compare_exchange_strong(expected, Slot::kErased, std::memory_order_acq_rel,
+                                     std::memory_order_relaxed)) {
+      counters_.add_one(kErased);
+      return true;
+    }
+  }
+}
+
+std::size_t BucketTable::size() const {
+  return counters_.total(kInserted) - counters_.total(kEvicted) - counters_.total(kErased);
+}
+
+std::size_t BucketTable::memory_bytes() const {
+  return sizeof(*this) + slot_count_ * sizeof(Slot) + kLineBytes;
+}
+
+BucketTableMetrics BucketTable::metrics() const {
+  return {.admitted = counters_.total(kAdmitted),
+          .refused = counters_.total(kRefused),
+          .full = counters_.total(kFull),
+          .evicted = counters_.total(kEvicted)};
+}
+
+}  // namespace weir
