@@ -46,8 +46,8 @@ struct AcquireTest : testing::Test {
 TEST_F(AcquireTest, ACallbackGetsThePermit) {
   Result<Permit> permit = fail(Errc::kUnavailable);
   async_acquire(*slots, call, asio::bind_executor(loop.io, [&](Result<Permit> granted) {
-                  permit = std::move(granted);
-                }));
+    permit = std::move(granted);
+  }));
   loop.run();
   ASSERT_TRUE(permit);
   EXPECT_FALSE(slots->try_acquire(call));
@@ -104,11 +104,10 @@ TEST_F(AcquireTest, ADeferredOperationOwnsItsArguments) {
 }
 
 TEST_F(AcquireTest, DeferredOperationsChain) {
-  std::future<Amount> tokens =
-      async_acquire(*slots, {.cost = Cost::call(7)},
-                    asio::deferred([](const Result<Permit>& permit) {
-                      return asio::deferred.values(permit->cost()[Unit::kTokens]);
-                    }))(asio::bind_executor(loop.io, asio::use_future));
+  std::future<Amount> tokens = async_acquire(
+      *slots, {.cost = Cost::call(7)}, asio::deferred([](const Result<Permit>& permit) {
+        return asio::deferred.values(permit->cost()[Unit::kTokens]);
+      }))(asio::bind_executor(loop.io, asio::use_future));
   loop.run();
   EXPECT_EQ(tokens.get(), 7);
 }
@@ -218,8 +217,8 @@ TEST_F(AcquireTest, TheHandlerRunsOnItsStrand) {
   const auto gate = bucket({10, 1s}, 1);
   for (int i = 0; i < 10; ++i) {
     async_acquire(*gate, call, asio::bind_executor(strand, [&](const Result<Permit>&) {
-                    in_strand += strand.running_in_this_thread() ? 1 : 0;
-                  }));
+      in_strand += strand.running_in_this_thread() ? 1 : 0;
+    }));
   }
   loop.run();
   EXPECT_EQ(in_strand, 10);
@@ -313,8 +312,8 @@ TEST_F(AcquireTest, TwoWaitsTogetherEndWithTheLater) {
 }
 
 TEST_F(AcquireTest, AThousandCoroutinesShareOneGate) {
-  const auto shared = gate(
-      {LimitSpec::token_bucket(Unit::kRequests, {100, 1s}, 1), LimitSpec::concurrency(10)});
+  const auto shared =
+      gate({LimitSpec::token_bucket(Unit::kRequests, {100, 1s}, 1), LimitSpec::concurrency(10)});
   int running = 0;
   int most = 0;
   int done = 0;

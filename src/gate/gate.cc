@@ -100,12 +100,14 @@ std::optional<std::expected<Permit, Refusal>> Gate::try_fast(const Request& requ
     counters_.add_one(kAcquired);
     return Permit{*this, request.cost, now};
   }
-  counters_.add_one(kRefusedFast);
   return std::unexpected(Refusal{.gate = this, .retry_after = fast_->ticks().nanos(late)});
 }
 
 std::expected<Permit, Refusal> Gate::try_acquire(const Request& request, Instant now) {
-  if (auto decided = try_fast(request, now)) return std::move(*decided);
+  if (auto decided = try_fast(request, now)) {
+    if (!*decided) counters_.add_one(kRefusedFast);
+    return std::move(*decided);
+  }
   if (Permit permit = try_undisturbed(request, now)) return permit;
   return Path{*this}.try_acquire(request, now);
 }

@@ -163,7 +163,7 @@ TEST_F(WaitingTest, OfOneDeadlineTheEarlierArrivalEndsFirst) {
     ask("large", gate, tokens("a", 8), at(start + 4s));
     ask("small", gate, tokens("a", 4), at(start + 4s));
     time.advance(4s);
-    EXPECT_EQ(ended_now(),
+    ASSERT_EQ(ended_now(),
               (Endings{{"large", start + 4s, Errc::kDeadlineExceeded}, {"small", start + 4s}}));
   }
 }
@@ -332,16 +332,16 @@ TEST_F(WaitingTest, ADeadlineEndsABlockingWait) {  // S0.1
   EXPECT_EQ(outcome.error(), Errc::kDeadlineExceeded);
 }
 
-TEST_F(WaitingTest, AClockThatRunsBackwardsDelaysNobodyBeyondItsOwnReturn) {
+TEST_F(WaitingTest, AClockThatRanBackwardsServesAtTheInstantItPromised) {
   Gate& gate = empty_gate();
   ask(gate, tokens("a", 3));
   time.advance(2s);
   time.step_back(30min);
-  ask(gate, tokens("b", 1));
+  ask(gate, tokens("a", 1));
   time.advance(30min);
   EXPECT_EQ(ended_now(), Endings{});
   time.advance(1h);
-  EXPECT_EQ(ended_now().front().at, 1s);
+  EXPECT_EQ(ended_now(), (Endings{{"a", 3s}, {"a", 4s}}));
 }
 
 TEST_F(WaitingTest, SettlingAndRefundingWakeWhoFitsNow) {

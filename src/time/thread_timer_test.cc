@@ -35,6 +35,13 @@ class CountingClock final : public Clock {
 };
 
 struct ThreadTimerRealTime : testing::Test {
+  void let_pass(Nanos time) const {
+    const Instant until = clock.now() + time;
+    while (clock.now() < until) std::this_thread::yield();
+  }
+  // Long enough for the timer's thread, as a rule.
+  void let_it_fall_asleep() const { let_pass(2ms); }
+
   MonotonicClock clock;
   ThreadTimer timer{clock};
 };
@@ -71,6 +78,7 @@ TEST_F(ThreadTimerRealTime, AnEarlierAlarmWakesAThreadAsleepForALaterOne) {
   CallAlarm tomorrow([](Instant) { FAIL() << "a day early"; });
   CallAlarm soon([&](Instant) { rung.count_down(); });
   timer.arm(tomorrow, clock.now() + 24h);
+  let_it_fall_asleep();
   timer.arm(soon, clock.now() + 1ms);
   rung.wait();
   timer.disarm(tomorrow);
@@ -80,6 +88,7 @@ TEST_F(ThreadTimerRealTime, ArmingAgainReplacesTheInstant) {
   std::latch rung(1);
   CallAlarm moved([&](Instant) { rung.count_down(); });
   timer.arm(moved, clock.now() + 24h);
+  let_it_fall_asleep();
   timer.arm(moved, clock.now() + 1ms);
   rung.wait();  // a second ring would end the latch's count below zero
 
@@ -113,6 +122,7 @@ TEST_F(ThreadTimerRealTime, AnAlarmForNeverSleepsAndCanBeMoved) {
   std::latch rung(1);
   CallAlarm alarm([&](Instant) { rung.count_down(); });
   timer.arm(alarm, kEndOfTime);
+  let_it_fall_asleep();
   timer.arm(alarm, Instant::min());
   rung.wait();
 }
@@ -124,8 +134,7 @@ TEST_F(ThreadTimerRealTime, DisarmWaitsForTheRingOfAnotherThread) {
   CallAlarm slow([&](Instant) {
     ringing.count_down();
     while (!disarming) std::this_thread::yield();
-    const Instant later = clock.now() + 5ms;
-    while (clock.now() < later) std::this_thread::yield();
+    let_pass(5ms);
     rang = true;
   });
   timer.arm(slow, clock.now());
@@ -147,21 +156,25 @@ TEST_F(ThreadTimerRealTime, AnAlarmMayDisarmItselfWhileItRings) {
 }
 
 TEST_F(ThreadTimerRealTime, DisarmEndsAnAlarmThatArmsItselfInEveryRing) {
-  std::latch rung(1);
-  std::atomic<int> rings = 0;
+  std::latch ringing(1);
+  std::atomic<bool> disarming = false;
+  int rings = 0;
   CallAlarm busy([&](Instant) {
-    if (++rings == 1) rung.count_down();
+    if (++rings == 1) ringing.count_down();
+    while (!disarming) std::this_thread::yield();
+    let_pass(5ms);
     timer.arm(busy, Instant{});
   });
   timer.arm(busy, Instant{});
-  rung.wait();
+  ringing.wait();
+  disarming = true;
   timer.disarm(busy);
-  const int last = rings;
+  EXPECT_EQ(rings, 1);
   std::latch later(1);
   CallAlarm witness([&](Instant) { later.count_down(); });
   timer.arm(witness, clock.now() + 5ms);
   later.wait();
-  EXPECT_EQ(rings, last);
+  EXPECT_EQ(rings, 1);
 }
 
 TEST_F(ThreadTimerRealTime, AnAlarmAlwaysDueDoesNotStarveOthers) {
@@ -211,8 +224,7 @@ TEST_F(ThreadTimerRealTime, NoAlarmRingsAfterDisarmWithManyThreadsArming) {
         });
         timer.arm(*alarm, clock.now() + Nanos{random() % 50'000});
         if (i % 3 == 0) timer.arm(*alarm, clock.now() + Nanos{random() % 50'000});
-        const Instant until = clock.now() + Nanos{random() % 100'000};
-        while (clock.now() < until) std::this_thread::yield();
+        let_pass(Nanos{random() % 100'000});
         timer.disarm(*alarm);
         EXPECT_LE(own_rings, 2);
       }

@@ -25,9 +25,8 @@
 namespace weir {
 
 // void(Result<Permit>)
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
-auto async_acquire(const Path& path, const Request& request, Instant deadline,
-                   Token&& token = {}) {
+template <TokenNotDeadline Token = boost::asio::deferred_t>
+auto async_acquire(const Path& path, const Request& request, Instant deadline, Token&& token = {}) {
   return initiate<Permit>(
       [path, request, deadline, agent = std::string{request.agent}](Callback done) {
         Request own = request;
@@ -36,22 +35,22 @@ auto async_acquire(const Path& path, const Request& request, Instant deadline,
       },
       std::forward<Token>(token));
 }
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(const Path& path, const Request& request, Token&& token = {}) {
   return async_acquire(path, request, kEndOfTime, std::forward<Token>(token));
 }
 
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(Gate& gate, const Request& request, Instant deadline, Token&& token = {}) {
   return async_acquire(Path{gate}, request, deadline, std::forward<Token>(token));
 }
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(Gate& gate, const Request& request, Token&& token = {}) {
   return async_acquire(Path{gate}, request, kEndOfTime, std::forward<Token>(token));
 }
 
 // void(Result<Permit>)
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(ProviderLimiter& limiter, Amount tokens, std::string_view agent_id,
                    Instant deadline, Token&& token = {}) {
   return initiate<Permit>(
@@ -60,14 +59,14 @@ auto async_acquire(ProviderLimiter& limiter, Amount tokens, std::string_view age
       },
       std::forward<Token>(token));
 }
-template <TokenFor<Permit> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(ProviderLimiter& limiter, Amount tokens, std::string_view agent_id,
                    Token&& token = {}) {
   return async_acquire(limiter, tokens, agent_id, kEndOfTime, std::forward<Token>(token));
 }
 
 // void(Result<Nanos>): how long it waited.
-template <TokenFor<Nanos> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(RateLimiter& limiter, Amount permits, Instant deadline, Token&& token = {}) {
   return initiate<Nanos>(
       [&limiter, permits, deadline](RateLimiter::Done done) {
@@ -75,13 +74,13 @@ auto async_acquire(RateLimiter& limiter, Amount permits, Instant deadline, Token
       },
       std::forward<Token>(token));
 }
-template <TokenFor<Nanos> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(RateLimiter& limiter, Amount permits, Token&& token = {}) {
   return async_acquire(limiter, permits, kEndOfTime, std::forward<Token>(token));
 }
 
 // void(Result<void>)
-template <TokenFor<void> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(ResourceLimiter& limiter, std::string_view resource, Instant deadline,
                    Token&& token = {}) {
   return initiate<void>(
@@ -90,7 +89,7 @@ auto async_acquire(ResourceLimiter& limiter, std::string_view resource, Instant 
       },
       std::forward<Token>(token));
 }
-template <TokenFor<void> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_acquire(ResourceLimiter& limiter, std::string_view resource, Token&& token = {}) {
   return async_acquire(limiter, resource, kEndOfTime, std::forward<Token>(token));
 }

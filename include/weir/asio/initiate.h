@@ -23,12 +23,13 @@
 #include <utility>
 
 #include "weir/core/error.h"
+#include "weir/core/time.h"
 
 namespace weir {
 
-// A completion token for void(Result<T>): a refusal is a value, so there is no error_code.
-template <class Token, class T>
-concept TokenFor = boost::asio::completion_token_for<Token, void(Result<T>)>;
+// Tells a token from a deadline. (Asio's own concept cannot say no to a deferred function.)
+template <class T>
+concept TokenNotDeadline = !std::convertible_to<T, Instant>;
 
 namespace detail {
 
@@ -112,20 +113,21 @@ void launch(Handler handler, Start& start) {
   slot.assign([cancellation](boost::asio::cancellation_type type) {
     if (type != boost::asio::cancellation_type::none) cancellation->cancel();
   });
-  cancellation->begin(start([cancellation, completion = std::move(completion)](
-                                Result<T> outcome) mutable {
-    cancellation->end();
-    completion(std::move(outcome));
-  }));
+  cancellation->begin(
+      start([cancellation, completion = std::move(completion)](Result<T> outcome) mutable {
+        cancellation->end();
+        completion(std::move(outcome));
+      }));
 }
 
 }  // namespace detail
 
-// An initiating function over `start(callback)`, which begins a wait, perhaps calls `callback` with
-// its Result<T> at once, and returns a ticket whose cancel() ends the wait and may come at any
-// time. What `start` refers to must live until the operation is launched, which for tokens like
-// deferred and use_awaitable is later than this call.
-template <class T, TokenFor<T> Token, class Start>
+// An initiating function of signature void(Result<T>), since a refusal is a value, over
+// `start(callback)`, which begins a wait, perhaps calls `callback` with its Result<T> at once, and
+// returns a ticket whose cancel() ends the wait and may come at any time. What `start` refers to
+// must live until the operation is launched, which for tokens like deferred and use_awaitable is
+// later than this call.
+template <class T, TokenNotDeadline Token, class Start>
 auto initiate(Start start, Token&& token) {
   return boost::asio::async_initiate<Token, void(Result<T>)>(
       [start = std::move(start)](auto&& handler) mutable {

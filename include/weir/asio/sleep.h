@@ -63,7 +63,7 @@ class Sleeper final : public Alarm {
 
 // void(Result<void>): at or after `at`, or kCancelled. Nothing is thrown. Safe to call from any
 // thread; see initiate.h.
-template <TokenFor<void> Token = boost::asio::deferred_t>
+template <TokenNotDeadline Token = boost::asio::deferred_t>
 auto async_sleep_until(TimeSource time, Instant at, Token&& token = {}) {
   return initiate<void>(
       [time, at](detail::Sleeper::Done done) {
