@@ -177,10 +177,11 @@ TEST_F(AcquireTest, ARefusalIsAValue) {
 }
 
 TEST_F(AcquireTest, ADestroyedGateEndsItsWaits) {
-  const Permit held = only_slot();
+  auto gate = bucket({1, 1s}, 1);
+  ASSERT_TRUE(gate->try_acquire(call));
   std::future<Result<Permit>> permit =
-      async_acquire(*slots, call, asio::bind_executor(loop.io, asio::use_future));
-  slots->close();
+      async_acquire(*gate, call, asio::bind_executor(loop.io, asio::use_future));
+  gate.reset();
   loop.run();
   EXPECT_EQ(permit.get().error(), Errc::kClosed);
 }

@@ -11,6 +11,9 @@
 
 #include "weir/time/simulated_time.h"
 
+// GCC 12 takes Asio's recycled coroutine frames for a mismatch once it optimises.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 namespace weir {
 
 namespace asio = boost::asio;

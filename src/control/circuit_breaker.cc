@@ -77,7 +77,6 @@ CircuitBreaker::State CircuitBreaker::state_at(Instant now) const {
 void CircuitBreaker::change_to(State state) {
   state_ = state;
   ++era_;
-  failures_ = 0;
   trials_ = 0;
 }
 

@@ -23,7 +23,9 @@ void FixedWindow::take(State& state, Amount cost, Instant now) const {
 }
 
 void FixedWindow::refund(State& state, Amount amount, Instant charged_at, Instant now) const {
-  if (clamp_instant(now) >= state.end || charged_at < state.end - rate_.period) return;
+  if (clamp_instant(now) >= state.end || clamp_instant(charged_at) < state.end - rate_.period) {
+    return;
+  }
   state.used = std::max<Amount>(state.used - amount, 0);
 }
 

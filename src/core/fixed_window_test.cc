@@ -16,92 +16,100 @@ using timeline::waits;
 
 // S4.4: 300 a minute; at 295 five more are approved, and the next five denied.
 TEST(FixedWindow, ApprovesFiveOfTenAtTwoHundredNinetyFiveOfThreeHundred) {
-  timeline::run(FixedWindow::create({300, 1min}), {
-                                                      admits(23s, 295, 5),
-                                                      admits(50s, 1, 4),
-                                                      admits(50s, 1, 3),
-                                                      admits(50s, 1, 2),
-                                                      admits(50s, 1, 1),
-                                                      admits(50s, 1, 0),
-                                                      waits(50s, 1, 33s, 0),
-                                                      waits(83s - 1ns, 1, 1ns, 0),
-                                                      admits(83s, 300, 0),
-                                                  });
+  timeline::of(FixedWindow::create({300, 1min}))
+      .runs({
+          admits(23s, 295, 5),
+          admits(50s, 1, 4),
+          admits(50s, 1, 3),
+          admits(50s, 1, 2),
+          admits(50s, 1, 1),
+          admits(50s, 1, 0),
+          waits(50s, 1, 33s, 0),
+          waits(83s - 1ns, 1, 1ns, 0),
+          admits(83s, 300, 0),
+      });
 }
 
 // S4.4: the window of 10:00:00 has ended, the next begins with the request of 11:00:05.
 TEST(FixedWindow, BeginsAWindowAtTheFirstRequestAfterTheLastOneEnded) {
-  timeline::run(FixedWindow::create({2000, 1h}), {
-                                                     admits(10h, 2000, 0),
-                                                     waits(11h - 1ns, 1, 1ns, 0),
-                                                     admits(11h + 5s, 1, 1999),
-                                                     admits(12h, 1999, 0),
-                                                     waits(12h, 1, 5s, 0),
-                                                     admits(12h + 5s, 1, 1999),
-                                                 });
+  timeline::of(FixedWindow::create({2000, 1h}))
+      .runs({
+          admits(10h, 2000, 0),
+          waits(11h - 1ns, 1, 1ns, 0),
+          admits(11h + 5s, 1, 1999),
+          admits(12h, 1999, 0),
+          waits(12h, 1, 5s, 0),
+          admits(12h + 5s, 1, 1999),
+      });
 }
 
 TEST(FixedWindow, CanPassTwiceItsLimitAcrossABoundary) {
-  timeline::run(FixedWindow::create({10, 1s}), {
-                                                   admits(0s, 1, 9),
-                                                   admits(1s - 1ns, 9, 0),
-                                                   admits(1s, 10, 0),
-                                                   waits(1s, 1, 1s, 0),
-                                               });
+  timeline::of(FixedWindow::create({10, 1s}))
+      .runs({
+          admits(0s, 1, 9),
+          admits(1s - 1ns, 9, 0),
+          admits(1s, 10, 0),
+          waits(1s, 1, 1s, 0),
+      });
 }
 
 TEST(FixedWindow, SaysNeverToMoreThanItsLimit) {
-  timeline::run(FixedWindow::create({10, 1s}), {never(0s, 11, 10), admits(0s, 10, 0)});
+  timeline::of(FixedWindow::create({10, 1s})).runs({never(0s, 11, 10), admits(0s, 10, 0)});
 }
 
 TEST(FixedWindow, BeginsNoWindowWithARefusedRequest) {
-  timeline::run(FixedWindow::create({10, 1min}), {
-                                                     admits(0s, 6, 4),
-                                                     waits(59s, 5, 1s, 4),
-                                                     never(61s, 11, 10),
-                                                     admits(90s, 6, 4),
-                                                     waits(90s, 5, 60s, 4),
-                                                 });
+  timeline::of(FixedWindow::create({10, 1min}))
+      .runs({
+          admits(0s, 6, 4),
+          waits(59s, 5, 1s, 4),
+          never(61s, 11, 10),
+          admits(90s, 6, 4),
+          waits(90s, 5, 60s, 4),
+      });
 }
 
 TEST(FixedWindow, ChargesADebtToTheRunningWindowAlone) {
-  timeline::run(FixedWindow::create({10, 1min}), {
-                                                     admits(0s, 5, 5),
-                                                     owes(1s, 12, -7),
-                                                     waits(1s, 1, 59s, -7),
-                                                     admits(60s, 10, 0),
-                                                 });
+  timeline::of(FixedWindow::create({10, 1min}))
+      .runs({
+          admits(0s, 5, 5),
+          owes(1s, 12, -7),
+          waits(1s, 1, 59s, -7),
+          admits(60s, 10, 0),
+      });
 }
 
 TEST(FixedWindow, RefundsOnlyWhileTheWindowOfTheChargeRuns) {
-  timeline::run(FixedWindow::create({10, 1min}), {
-                                                     admits(0s, 8, 2),
-                                                     refunds(59s, 3, 0s, 5),
-                                                     refunds(59s, 100, 0s, 10),
-                                                     admits(59s, 10, 0),
-                                                     refunds(60s, 4, 0s, 10),
-                                                     admits(61s, 7, 3),
-                                                     refunds(61s, 4, 0s, 3),
-                                                     refunds(62s, 4, 61s, 7),
-                                                 });
+  timeline::of(FixedWindow::create({10, 1min}))
+      .runs({
+          admits(0s, 8, 2),
+          refunds(59s, 3, 0s, 5),
+          refunds(59s, 100, 0s, 10),
+          admits(59s, 10, 0),
+          refunds(60s, 4, 0s, 10),
+          admits(61s, 7, 3),
+          refunds(61s, 4, 0s, 3),
+          refunds(62s, 4, 61s, 7),
+      });
 }
 
 TEST(FixedWindow, MintsNothingWhenTheClockRunsBackwards) {
-  timeline::run(FixedWindow::create({10, 1min}), {
-                                                     admits(100s, 10, 0),
-                                                     waits(10s, 1, 150s, 0),
-                                                     waits(159s, 1, 1s, 0),
-                                                     admits(160s, 1, 9),
-                                                 });
+  timeline::of(FixedWindow::create({10, 1min}))
+      .runs({
+          admits(100s, 10, 0),
+          waits(10s, 1, 150s, 0),
+          waits(159s, 1, 1s, 0),
+          admits(160s, 1, 9),
+      });
 }
 
 TEST(FixedWindow, RefundsAChargeOfAnInstantOutsideTheTimeLine) {
-  timeline::run(FixedWindow::create({10, 1min}), {
-                                                     admits(-5s, 8, 2),
-                                                     refunds(-5s, 3, -5s, 5),
-                                                     admits(Nanos::max(), 8, 2),
-                                                     refunds(Nanos::max(), 3, Nanos::max(), 5),
-                                                 });
+  timeline::of(FixedWindow::create({10, 1min}))
+      .runs({
+          admits(-5s, 8, 2),
+          refunds(-5s, 3, -5s, 5),
+          admits(Nanos::max(), 8, 2),
+          refunds(Nanos::max(), 3, Nanos::max(), 5),
+      });
 }
 
 }  // namespace

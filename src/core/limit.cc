@@ -6,6 +6,8 @@
 namespace weir {
 namespace {
 
+constexpr Int128 kShareMax = Int128{1} << 52;
+
 std::string spell(Nanos period) {
   const auto ns = period.count();
   for (const auto& [unit_ns, suffix] : {std::pair{86'400'000'000'000, "d"},
@@ -148,25 +150,38 @@ void Limit::carry_over(const Limit& old, Instant now) {
         constexpr bool kIsBucket =
             std::is_same_v<A, TokenBucket> || std::is_same_v<A, WideTokenBucket>;
         const auto* same = std::get_if<Counted<A>>(&old.any_);
+        // Windows and steps of the same length go on; what was counted in them stays counted.
+        const bool goes_on = same != nullptr && old.spec_.period == spec_.period;
         if constexpr (kIsBucket) {
           if (old_is_bucket) return from_bucket(into);
         } else if constexpr (std::is_same_v<A, Concurrency>) {
           if (same != nullptr) into.state = same->state;
           return;
-        } else if constexpr (!std::is_same_v<A, SteppedBucket> && !std::is_same_v<A, SlidingLog> &&
-                             !std::is_same_v<A, WarmUp>) {
-          // Windows of the same length go on; what they counted stays counted.
-          if (same != nullptr && old.spec_.period == spec_.period) {
-            into.state = same->state;
+        } else if constexpr (std::is_same_v<A, WarmUp>) {
+          if (same != nullptr) {
+            into.state = into.algorithm.carried(same->algorithm, same->state, now);
             return;
           }
+          // After another algorithm it is cold, and not free before that one would have admitted.
+          const Instant due = clamp_instant(now) + old.check(1, now).retry_after;
+          into.state.free_at = into.algorithm.ticks().of_nanos(
+              std::min(due.time_since_epoch(), TickRate<std::int64_t>::kLatest));
+          return;
+        } else if constexpr (std::is_same_v<A, SteppedBucket>) {
+          if (goes_on) into.state.last_step = same->state.last_step;
+        } else if constexpr (std::is_same_v<A, SlidingLog>) {
+          if (goes_on) {
+            into.state = into.algorithm.carried(same->state, now);
+            return;
+          }
+        } else if (goes_on) {
+          into.state = same->state;
+          return;
         }
         // Anything else starts full and is charged down to what the old one had left.
         const Amount left = std::min(old.available(now), into.algorithm.capacity());
         const Amount missing = into.algorithm.capacity() - left;
-        if (missing > 0 && !std::is_same_v<A, WarmUp>) {
-          into.algorithm.take(into.state, missing, now);
-        }
+        if (missing > 0) into.algorithm.take(into.state, missing, now);
       },
       any_);
 }
@@ -174,7 +189,7 @@ void Limit::carry_over(const Limit& old, Instant now) {
 std::int64_t Limit::share(Amount cost) const {
   if (cost == 0) return 0;
   const Int128 share = (static_cast<Int128>(cost) << 32) / capacity();
-  return std::max<std::int64_t>(static_cast<std::int64_t>(share), 1);
+  return static_cast<std::int64_t>(std::clamp<Int128>(share, 1, kShareMax));
 }
 
 const TokenBucket* Limit::bucket() const {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
-#include <span>
 
 #include "weir/core/limit.h"
 
@@ -54,9 +53,9 @@ class Dice {
 };
 
 inline constexpr LimitSpec::Algorithm kAlgorithms[] = {
-    LimitSpec::Algorithm::kTokenBucket,  LimitSpec::Algorithm::kStepped,
-    LimitSpec::Algorithm::kFixedWindow,  LimitSpec::Algorithm::kSlidingWindow,
-    LimitSpec::Algorithm::kSlidingLog,   LimitSpec::Algorithm::kConcurrency,
+    LimitSpec::Algorithm::kTokenBucket, LimitSpec::Algorithm::kStepped,
+    LimitSpec::Algorithm::kFixedWindow, LimitSpec::Algorithm::kSlidingWindow,
+    LimitSpec::Algorithm::kSlidingLog,  LimitSpec::Algorithm::kConcurrency,
     LimitSpec::Algorithm::kWarmUp,
 };
 

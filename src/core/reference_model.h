@@ -1,7 +1,7 @@
 // Naive models of the algorithms, for tests: each keeps the list of all charges and applies its
 // limit's promise to it, word by word. Slow, exact in 128 bits, and never clever.
 //
-// They do not saturate: a test keeps its debts below what the algorithms can hold.
+// Their debts do not saturate: a test keeps them below what the algorithms can hold.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,8 @@ class BucketModel : public Model {
       : burst_(burst), earned_(earned), each_(each), events_{{start, 0}} {}
 
   Amount available(Instant now) const override {
-    return burst_ + static_cast<Amount>(floor_div(shortfall(time(now)), each_));
+    const Int128 units = burst_ + floor_div(shortfall(time(now)), each_);
+    return static_cast<Amount>(std::max<Int128>(units, -kAmountMax));
   }
   void charge(Amount cost, Instant now) override {
     events_.push_back({time(now), cost});
@@ -78,7 +79,9 @@ class BucketModel : public Model {
 class SteppedModel : public BucketModel {
  public:
   SteppedModel(SteppedSpec spec, Instant start)
-      : BucketModel(spec.max, spec.refill, 1, 0), every_(spec.every), start_(clamp_instant(start)) {}
+      : BucketModel(spec.max, spec.refill, 1, 0),
+        every_(spec.every),
+        start_(clamp_instant(start)) {}
 
  protected:
   Int128 time(Instant now) const override {
@@ -135,9 +138,8 @@ class SlidingWindowModel : public Model {
     const std::int64_t window = number(now);
     const Nanos into = std::max(clamp_instant(now) - begin(window), Nanos{0});
     const Int128 weighted = used(window - 1) * (rate_.period - into).count();
-    return static_cast<Amount>(
-        floor_div((rate_.amount - used(window)) * rate_.period.count() - weighted,
-                  rate_.period.count()));
+    return static_cast<Amount>(floor_div(
+        (rate_.amount - used(window)) * rate_.period.count() - weighted, rate_.period.count()));
   }
   void charge(Amount cost, Instant now) override {
     seen_ = number(now);

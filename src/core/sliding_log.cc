@@ -37,7 +37,8 @@ void SlidingLog::forget_expired(State& state, Instant now) const {
 void SlidingLog::forget_refunded(State& state) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < state.size; ++i) {
-    if (state[i].amount > 0) state[kept++] = state[i];
+    // The newest stays: it is the latest instant seen.
+    if (state[i].amount > 0 || i + 1 == state.size) state[kept++] = state[i];
   }
   state.size = kept;
 }
@@ -82,8 +83,8 @@ void SlidingLog::take(State& state, Amount cost, Instant now) const {
 }
 
 void SlidingLog::refund(State& state, Amount amount, Instant charged_at, Instant now) const {
-  forget_expired(state, clamp_instant(now));
-  for (std::size_t i = 0; i < state.size; ++i) {
+  charged_at = clamp_instant(charged_at);
+  for (std::size_t i = expired(state, clamp_instant(now)); i < state.size; ++i) {
     if (state[i].at < charged_at) continue;
     if (state[i].opened > charged_at) return;
     amount = std::min(amount, state[i].amount);
@@ -91,6 +92,14 @@ void SlidingLog::refund(State& state, Amount amount, Instant charged_at, Instant
     state.used -= amount;
     return;
   }
+}
+
+SlidingLog::State SlidingLog::carried(const State& old, Instant now) const {
+  State state = start(now);
+  for (std::size_t i = expired(old, clamp_instant(now)); i < old.size; ++i) {
+    take(state, old[i].amount, old[i].at);
+  }
+  return state;
 }
 
 }  // namespace weir

@@ -23,104 +23,112 @@ constexpr auto kEntriesMax = static_cast<Amount>(SlidingLog::kEntriesMax);
 
 // S1.6
 TEST(SlidingLog, AdmitsAgainWhenEnoughChargesAreAPeriodOld) {
-  timeline::run(SlidingLog::create({5, 10s}), {
-                                                  admits(0s, 2, 3),
-                                                  admits(3s, 2, 1),
-                                                  admits(7s, 1, 0),
-                                                  waits(7s, 1, 3s, 0),
-                                                  waits(7s, 2, 3s, 0),
-                                                  waits(7s, 3, 6s, 0),
-                                                  waits(7s, 5, 10s, 0),
-                                                  waits(10s - 1ns, 1, 1ns, 0),
-                                                  admits(10s, 1, 1),
-                                                  waits(13s - 1ns, 3, 1ns, 1),
-                                                  admits(13s, 3, 0),
-                                                  admits(60s, 5, 0),
-                                              });
+  timeline::of(SlidingLog::create({5, 10s}))
+      .runs({
+          admits(0s, 2, 3),
+          admits(3s, 2, 1),
+          admits(7s, 1, 0),
+          waits(7s, 1, 3s, 0),
+          waits(7s, 2, 3s, 0),
+          waits(7s, 3, 6s, 0),
+          waits(7s, 5, 10s, 0),
+          waits(10s - 1ns, 1, 1ns, 0),
+          admits(10s, 1, 1),
+          waits(13s - 1ns, 3, 1ns, 1),
+          admits(13s, 3, 0),
+          admits(60s, 5, 0),
+      });
 }
 
 // S1.6: no bursts at boundaries, where a fixed window passes twice its limit.
 TEST(SlidingLog, PassesNoMoreThanItsLimitAcrossAnyBoundary) {
-  timeline::run(SlidingLog::create({10, 1s}), {
-                                                  admits(0s, 1, 9),
-                                                  admits(1s - 1ns, 9, 0),
-                                                  admits(1s, 1, 0),
-                                                  waits(1s, 1, 1s - 1ns, 0),
-                                              });
+  timeline::of(SlidingLog::create({10, 1s}))
+      .runs({
+          admits(0s, 1, 9),
+          admits(1s - 1ns, 9, 0),
+          admits(1s, 1, 0),
+          waits(1s, 1, 1s - 1ns, 0),
+      });
 }
 
 TEST(SlidingLog, SaysNeverToMoreThanItsLimit) {
-  timeline::run(SlidingLog::create({10, 1s}), {never(0s, 11, 10), admits(0s, 10, 0)});
+  timeline::of(SlidingLog::create({10, 1s})).runs({never(0s, 11, 10), admits(0s, 10, 0)});
 }
 
 TEST(SlidingLog, CountsADebtForAPeriod) {
-  timeline::run(SlidingLog::create({5, 10s}), {
-                                                  admits(0s, 5, 0),
-                                                  owes(1s, 5, -5),
-                                                  owes(2s, 2, -7),
-                                                  waits(2s, 1, 9s, -7),
-                                                  waits(10s, 1, 1s, -2),
-                                                  admits(11s, 3, 0),
-                                                  admits(12s, 2, 0),
-                                              });
+  timeline::of(SlidingLog::create({5, 10s}))
+      .runs({
+          admits(0s, 5, 0),
+          owes(1s, 5, -5),
+          owes(2s, 2, -7),
+          waits(2s, 1, 9s, -7),
+          waits(10s, 1, 1s, -2),
+          admits(11s, 3, 0),
+          admits(12s, 2, 0),
+      });
 }
 
 TEST(SlidingLog, RefundsACertainChargeWhileItCounts) {
-  timeline::run(SlidingLog::create({5, 10s}), {
-                                                  admits(0s, 2, 3),
-                                                  admits(3s, 3, 0),
-                                                  refunds(4s, 1, 3s, 1),
-                                                  refunds(4s, 9, 0s, 3),
-                                                  refunds(4s, 1, 1s, 3),  // nothing was charged then
-                                                  admits(4s, 3, 0),
-                                                  waits(4s, 1, 9s, 0),
-                                                  refunds(13s, 2, 3s, 2),
-                                                  waits(13s, 3, 1s, 2),
-                                              });
+  timeline::of(SlidingLog::create({5, 10s}))
+      .runs({
+          admits(0s, 2, 3),
+          admits(3s, 3, 0),
+          refunds(4s, 1, 3s, 1),
+          refunds(4s, 9, 0s, 3),
+          refunds(4s, 1, 1s, 3),  // nothing was charged then
+          admits(4s, 3, 0),
+          waits(4s, 1, 9s, 0),
+          refunds(13s, 2, 3s, 2),
+          waits(13s, 3, 1s, 2),
+      });
 }
 
 TEST(SlidingLog, MintsNothingWhenTheClockRunsBackwards) {
-  timeline::run(SlidingLog::create({5, 10s}), {
-                                                  admits(20s, 3, 2),
-                                                  admits(5s, 2, 0),
-                                                  waits(5s, 1, 25s, 0),
-                                                  waits(29s, 5, 1s, 0),
-                                                  admits(30s, 5, 0),
-                                              });
+  timeline::of(SlidingLog::create({5, 10s}))
+      .runs({
+          admits(20s, 3, 2),
+          admits(5s, 2, 0),
+          waits(5s, 1, 25s, 0),
+          waits(29s, 5, 1s, 0),
+          admits(30s, 5, 0),
+      });
 }
 
 TEST(SlidingLog, KeepsChargesThatALateRefundSawExpired) {
-  timeline::run(SlidingLog::create({5, 10s}), {
-                                                  admits(0s, 5, 0),
-                                                  refunds(20s, 1, 0s, 5),
-                                                  waits(1s, 1, 9s, 0),
-                                              });
+  timeline::of(SlidingLog::create({5, 10s}))
+      .runs({
+          admits(0s, 5, 0),
+          refunds(20s, 1, 0s, 5),
+          waits(1s, 1, 9s, 0),
+      });
 }
 
 // A limit of 2 remembers four entries; the refunded ones make room, the latest instant stays.
 TEST(SlidingLog, RemembersTheLatestInstantWhenRefundedEntriesMakeRoom) {
-  timeline::run(SlidingLog::create({2, 10s}), {
-                                                  admits(1s, 2, 0),
-                                                  refunds(1s, 2, 1s, 2),
-                                                  admits(2s, 2, 0),
-                                                  refunds(2s, 2, 2s, 2),
-                                                  admits(3s, 2, 0),
-                                                  refunds(3s, 2, 3s, 2),
-                                                  admits(9s, 2, 0),
-                                                  refunds(9s, 2, 9s, 2),
-                                                  admits(4s, 2, 0),
-                                                  waits(14s, 1, 5s, 0),
-                                                  admits(19s, 2, 0),
-                                              });
+  timeline::of(SlidingLog::create({2, 10s}))
+      .runs({
+          admits(1s, 2, 0),
+          refunds(1s, 2, 1s, 2),
+          admits(2s, 2, 0),
+          refunds(2s, 2, 2s, 2),
+          admits(3s, 2, 0),
+          refunds(3s, 2, 3s, 2),
+          admits(9s, 2, 0),
+          refunds(9s, 2, 9s, 2),
+          admits(4s, 2, 0),
+          waits(14s, 1, 5s, 0),
+          admits(19s, 2, 0),
+      });
 }
 
 TEST(SlidingLog, RefundsAChargeOfAnInstantOutsideTheTimeLine) {
-  timeline::run(SlidingLog::create({10, 1min}), {
-                                                    admits(-5s, 8, 2),
-                                                    refunds(-5s, 3, -5s, 5),
-                                                    admits(Nanos::max(), 8, 2),
-                                                    refunds(Nanos::max(), 3, Nanos::max(), 5),
-                                                });
+  timeline::of(SlidingLog::create({10, 1min}))
+      .runs({
+          admits(-5s, 8, 2),
+          refunds(-5s, 3, -5s, 5),
+          admits(Nanos::max(), 8, 2),
+          refunds(Nanos::max(), 3, Nanos::max(), 5),
+      });
 }
 
 TEST(SlidingLog, GathersDebtsThatItsMemoryDoesNotHoldAndForgetsThemLast) {
@@ -241,9 +249,14 @@ TEST(SlidingLog, IsNeverOverAndAtMostAQuantumLateAboveItsMemory) {
 TEST(SlidingLog, HoldsAFullPeriodOfEntriesWithoutGatheringMore) {
   const Rate rate{3 * kEntriesMax, 1s};
   const Nanos quantum = rate.period / kEntriesMax + 1ns;
-  GatheringLog log{rate, Instant{}};
-  for (int i = 0; i < 3 * static_cast<int>(kEntriesMax) && !HasFailure(); ++i) {
-    (void)log.step(2, Instant{i * quantum});
+  const auto log = SlidingLog::create(rate);
+  ASSERT_TRUE(log);
+  auto state = log->start(Instant{});
+  for (std::int64_t i = 0; i < 3 * kEntriesMax; ++i) {
+    const Instant now{i * quantum};
+    ASSERT_TRUE(spend(*log, state, 2, now).admitted());
+    const std::int64_t counting = std::min(i, (rate.period - 1ns) / quantum) + 1;
+    ASSERT_EQ(log->available(state, now), rate.amount - 2 * counting) << "charge " << i;
   }
 }
 

@@ -55,7 +55,7 @@ void SlidingWindow::take(State& state, Amount cost, Instant now) const {
 
 void SlidingWindow::refund(State& state, Amount amount, Instant charged_at, Instant now) const {
   state = rolled(state, now);
-  if (charged_at < state.start) return;
+  if (clamp_instant(charged_at) < state.start) return;
   state.current = std::max<Amount>(state.current - amount, 0);
 }
 

@@ -34,7 +34,8 @@ Decision SteppedBucket::check(const State& state, Amount cost, Instant now) cons
   const std::int64_t steps = (cost - current.tokens + spec_.refill - 1) / spec_.refill;
   const Int128 due = static_cast<Int128>(steps) * spec_.every.count() +
                      (current.last_step - clamp_instant(now)).count();
-  return Decision::wait(Nanos{static_cast<std::int64_t>(std::min<Int128>(due, kTenYears.count()))});
+  constexpr Int128 kLatest = TickRate<Int128>::kLatest.count();  // beyond the time line: in vain
+  return Decision::wait(Nanos{static_cast<std::int64_t>(std::min(due, kLatest))});
 }
 
 void SteppedBucket::take(State& state, Amount cost, Instant now) const {

@@ -23,71 +23,75 @@ constexpr SteppedSpec provider(Amount tokens_per_minute) {
 
 // S3.1
 TEST(SteppedBucket, RefillsATenthOfTheMinuteEverySixSecondsUpToNineTenths) {
-  timeline::run(SteppedBucket::create(provider(100'000)), {
-                                                              admits(0s, 90'000, 0),
-                                                              waits(0s, 1, 6s, 0),
-                                                              waits(6s - 1ns, 1, 1ns, 0),
-                                                              admits(6s, 4'000, 6'000),
-                                                              admits(6s, 6'000, 0),
-                                                              waits(7s, 25'000, 17s, 0),
-                                                              waits(24s - 1ns, 25'000, 1ns, 20'000),
-                                                              admits(24s, 25'000, 5'000),
-                                                              admits(10min, 90'000, 0),
-                                                          });
+  timeline::of(SteppedBucket::create(provider(100'000)))
+      .runs({
+          admits(0s, 90'000, 0),
+          waits(0s, 1, 6s, 0),
+          waits(6s - 1ns, 1, 1ns, 0),
+          admits(6s, 4'000, 6'000),
+          admits(6s, 6'000, 0),
+          waits(7s, 25'000, 17s, 0),
+          waits(24s - 1ns, 25'000, 1ns, 20'000),
+          admits(24s, 25'000, 5'000),
+          admits(10min, 90'000, 0),
+      });
 }
 
 // S3.1: no burst above the maximum, however long nobody came.
 TEST(SteppedBucket, NeverRefillsPastItsMaximum) {
-  timeline::run(SteppedBucket::create(provider(100'000)), {
-                                                              admits(0s, 1, 89'999),
-                                                              admits(6s, 1, 89'999),
-                                                              admits(1h, 90'000, 0),
-                                                          });
+  timeline::of(SteppedBucket::create(provider(100'000)))
+      .runs({
+          admits(0s, 1, 89'999),
+          admits(6s, 1, 89'999),
+          admits(1h, 90'000, 0),
+      });
 }
 
 // S3.3
 TEST(SteppedBucket, SaysNeverToMoreThanItsMaximum) {
-  timeline::run(SteppedBucket::create(provider(100'000)), {never(0s, 90'001, 90'000)});
+  timeline::of(SteppedBucket::create(provider(100'000))).runs({never(0s, 90'001, 90'000)});
 }
 
 TEST(SteppedBucket, StepsOnTheGridThatBeganWithItsStart) {
-  timeline::run(SteppedBucket::create({10, 5, 6s}),
-                {
-                    admits(103s, 10, 0),
-                    waits(103s, 1, 3s, 0),  // the step of 106 s
-                    admits(106s, 5, 0),
-                    admits(129s, 10, 0),  // 112, 118 and 124 s have filled it
-                    waits(129s, 6, 7s, 0),
-                    admits(136s, 10, 0),
-                },
-                100s);
+  timeline::of(SteppedBucket::create({10, 5, 6s}), 100s)
+      .runs({
+          admits(103s, 10, 0),
+          waits(103s, 1, 3s, 0),  // the step of 106 s
+          admits(106s, 5, 0),
+          admits(129s, 10, 0),  // 112, 118 and 124 s have filled it
+          waits(129s, 6, 7s, 0),
+          admits(136s, 10, 0),
+      });
 }
 
 TEST(SteppedBucket, PaysADebtStepByStep) {
-  timeline::run(SteppedBucket::create({10, 4, 1s}), {
-                                                        owes(0s, 19, -9),
-                                                        waits(0s, 1, 3s, -9),
-                                                        waits(2s, 3, 1s, -1),
-                                                        admits(3s, 3, 0),
-                                                    });
+  timeline::of(SteppedBucket::create({10, 4, 1s}))
+      .runs({
+          owes(0s, 19, -9),
+          waits(0s, 1, 3s, -9),
+          waits(2s, 3, 1s, -1),
+          admits(3s, 3, 0),
+      });
 }
 
 TEST(SteppedBucket, RefundsUpToItsMaximum) {
-  timeline::run(SteppedBucket::create({10, 4, 1s}), {
-                                                        admits(0s, 8, 2),
-                                                        refunds(0s, 3, 0s, 5),
-                                                        refunds(1s, 5, 0s, 10),
-                                                        admits(1s, 10, 0),
-                                                    });
+  timeline::of(SteppedBucket::create({10, 4, 1s}))
+      .runs({
+          admits(0s, 8, 2),
+          refunds(0s, 3, 0s, 5),
+          refunds(1s, 5, 0s, 10),
+          admits(1s, 10, 0),
+      });
 }
 
 TEST(SteppedBucket, MintsNothingWhenTheClockRunsBackwards) {
-  timeline::run(SteppedBucket::create({10, 4, 1s}), {
-                                                        admits(5s, 10, 0),
-                                                        waits(2s, 1, 4s, 0),
-                                                        waits(5s, 1, 1s, 0),
-                                                        admits(6s, 4, 0),
-                                                    });
+  timeline::of(SteppedBucket::create({10, 4, 1s}))
+      .runs({
+          admits(5s, 10, 0),
+          waits(2s, 1, 4s, 0),
+          waits(5s, 1, 1s, 0),
+          admits(6s, 4, 0),
+      });
 }
 
 TEST(SteppedBucket, SaysAWaitBeyondTheTimeLineWithoutOverflow) {

@@ -22,14 +22,10 @@ TEST(TickRate, ReducesToLowestTermsWhereItsTicksRunForTenYears) {
     std::int64_t per_nano;
     std::int64_t per_unit;
   } kExact[] = {
-      {{10, 1s}, 1, 100'000'000},
-      {{3, 1s}, 3, 1'000'000'000},
-      {{1, 3s}, 1, 3'000'000'000},
-      {{7, 11min}, 7, 660'000'000'000},
-      {{1'000'000'000, 1s}, 1, 1},
-      {{90'000, 1min}, 3, 2'000'000},
-      {{21, 1ns}, 21, 1},
-      {{kAmountMax, 11'000'000s}, 1, 11},
+      {{10, 1s}, 1, 100'000'000},  {{3, 1s}, 3, 1'000'000'000},
+      {{1, 3s}, 1, 3'000'000'000}, {{7, 11min}, 7, 660'000'000'000},
+      {{1'000'000'000, 1s}, 1, 1}, {{90'000, 1min}, 3, 2'000'000},
+      {{21, 1ns}, 21, 1},          {{kAmountMax, 11'000'000s}, 1, 11},
   };
   for (const auto& [rate, per_nano, per_unit] : kExact) {
     const auto ticks = Narrow::of(rate);

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "weir/core/algorithm.h"
+#include "weir/core/error.h"
 
 namespace weir {
 
@@ -51,24 +53,42 @@ inline Row refunds(Nanos at, Amount amount, Nanos charged_at, Amount left) {
 }
 
 template <Algorithm A>
-void run(const Result<A>& algorithm, const std::vector<Row>& rows, Nanos start = Nanos{0}) {
-  ASSERT_TRUE(algorithm) << algorithm.error().message;
-  auto state = algorithm->start(Instant{start});
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    SCOPED_TRACE(testing::Message() << "row " << i + 1 << " at " << row.at.count() << " ns");
+class Timeline {
+ public:
+  Timeline(Result<A> algorithm, Instant start) : algorithm_(std::move(algorithm)), start_(start) {}
+
+  void runs(const std::vector<Row>& rows) const {
+    ASSERT_TRUE(algorithm_) << algorithm_.error().message;
+    auto state = algorithm_->start(start_);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << "row " << i + 1 << " at " << rows[i].at.count() << " ns");
+      act(state, rows[i]);
+      EXPECT_EQ(algorithm_->available(state, Instant{rows[i].at}), rows[i].left);
+    }
+  }
+
+ private:
+  void act(typename A::State& state, const Row& row) const {
     const Instant now{row.at};
     switch (row.act) {
       case Row::Act::kSpend:
-        EXPECT_EQ(spend(*algorithm, state, row.amount, now), row.decision);
+        EXPECT_EQ(spend(*algorithm_, state, row.amount, now), row.decision);
         break;
-      case Row::Act::kOwe: algorithm->take(state, row.amount, now); break;
+      case Row::Act::kOwe: algorithm_->take(state, row.amount, now); break;
       case Row::Act::kRefund:
-        algorithm->refund(state, row.amount, Instant{row.charged_at}, now);
+        algorithm_->refund(state, row.amount, Instant{row.charged_at}, now);
         break;
     }
-    EXPECT_EQ(algorithm->available(state, now), row.left);
   }
+
+  Result<A> algorithm_;
+  Instant start_;
+};
+
+// `algorithm` as its create() gave it, used since `start`.
+template <class A>
+Timeline<A> of(Result<A> algorithm, Nanos start = Nanos{0}) {
+  return {std::move(algorithm), Instant{start}};
 }
 
 }  // namespace weir::timeline

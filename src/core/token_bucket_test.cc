@@ -26,103 +26,111 @@ TYPED_TEST_SUITE(EveryTokenBucket, Buckets);
 
 // S1.9
 TYPED_TEST(EveryTokenBucket, RefusesTheSixthOfABurstOfFive) {
-  timeline::run(TypeParam::create({{10, 1s}, 5}), {
-                                                      admits(0s, 1, 4),
-                                                      admits(0s, 1, 3),
-                                                      admits(0s, 1, 2),
-                                                      admits(0s, 1, 1),
-                                                      admits(0s, 1, 0),
-                                                      waits(0s, 1, 100ms, 0),
-                                                  });
+  timeline::of(TypeParam::create({{10, 1s}, 5}))
+      .runs({
+          admits(0s, 1, 4),
+          admits(0s, 1, 3),
+          admits(0s, 1, 2),
+          admits(0s, 1, 1),
+          admits(0s, 1, 0),
+          waits(0s, 1, 100ms, 0),
+      });
 }
 
 // S1.9
 TYPED_TEST(EveryTokenBucket, TakesFourHundredMillisecondsForFiveAtTenASecond) {
-  timeline::run(TypeParam::create({{10, 1s}, 1}), {
-                                                      admits(0s, 1, 0),
-                                                      waits(0s, 1, 100ms, 0),
-                                                      waits(100ms - 1ns, 1, 1ns, 0),
-                                                      admits(100ms, 1, 0),
-                                                      admits(200ms, 1, 0),
-                                                      admits(300ms, 1, 0),
-                                                      admits(400ms, 1, 0),
-                                                  });
+  timeline::of(TypeParam::create({{10, 1s}, 1}))
+      .runs({
+          admits(0s, 1, 0),
+          waits(0s, 1, 100ms, 0),
+          waits(100ms - 1ns, 1, 1ns, 0),
+          admits(100ms, 1, 0),
+          admits(200ms, 1, 0),
+          admits(300ms, 1, 0),
+          admits(400ms, 1, 0),
+      });
 }
 
 // S1.2
 TYPED_TEST(EveryTokenBucket, RefillsContinuouslyUpToItsBurst) {
-  timeline::run(TypeParam::create({{3, 1s}, 10}), {
-                                                      admits(0s, 10, 0),
-                                                      waits(0s, 1, 333'333'334ns, 0),
-                                                      waits(333'333'333ns, 1, 1ns, 0),
-                                                      admits(333'333'334ns, 1, 0),
-                                                      waits(1s - 1ns, 2, 1ns, 1),
-                                                      admits(1s, 2, 0),
-                                                      admits(2s, 3, 0),
-                                                      admits(1h, 10, 0),
-                                                      never(1h, 11, 0),
-                                                  });
+  timeline::of(TypeParam::create({{3, 1s}, 10}))
+      .runs({
+          admits(0s, 10, 0),
+          waits(0s, 1, 333'333'334ns, 0),
+          waits(333'333'333ns, 1, 1ns, 0),
+          admits(333'333'334ns, 1, 0),
+          waits(1s - 1ns, 2, 1ns, 1),
+          admits(1s, 2, 0),
+          admits(2s, 3, 0),
+          admits(1h, 10, 0),
+          never(1h, 11, 0),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, PaysADebtBeforeItAdmits) {
-  timeline::run(TypeParam::create({{1, 1s}, 5}), {
-                                                     owes(0s, 8, -3),
-                                                     waits(0s, 1, 4s, -3),
-                                                     waits(2s + 500ms, 1, 1'500ms, -1),
-                                                     waits(3s, 1, 1s, 0),
-                                                     admits(4s, 1, 0),
-                                                 });
+  timeline::of(TypeParam::create({{1, 1s}, 5}))
+      .runs({
+          owes(0s, 8, -3),
+          waits(0s, 1, 4s, -3),
+          waits(2s + 500ms, 1, 1'500ms, -1),
+          waits(3s, 1, 1s, 0),
+          admits(4s, 1, 0),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, RefundsUpToItsBurst) {
-  timeline::run(TypeParam::create({{1, 1s}, 5}), {
-                                                     admits(0s, 4, 1),
-                                                     refunds(0s, 2, 0s, 3),
-                                                     refunds(0s, 4, 0s, 5),
-                                                     never(0s, 6, 5),
-                                                     admits(0s, 5, 0),
-                                                     waits(0s, 1, 1s, 0),
-                                                 });
+  timeline::of(TypeParam::create({{1, 1s}, 5}))
+      .runs({
+          admits(0s, 4, 1),
+          refunds(0s, 2, 0s, 3),
+          refunds(0s, 4, 0s, 5),
+          never(0s, 6, 5),
+          admits(0s, 5, 0),
+          waits(0s, 1, 1s, 0),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, MintsNothingWhenTheClockRunsBackwards) {
-  timeline::run(TypeParam::create({{1, 1s}, 5}), {
-                                                     admits(10s, 5, 0),
-                                                     waits(7s, 1, 4s, -3),
-                                                     waits(10s, 1, 1s, 0),
-                                                     admits(11s, 1, 0),
-                                                 });
+  timeline::of(TypeParam::create({{1, 1s}, 5}))
+      .runs({
+          admits(10s, 5, 0),
+          waits(7s, 1, 4s, -3),
+          waits(10s, 1, 1s, 0),
+          admits(11s, 1, 0),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, DropsTheRestOfARefundForGoodEvenIfTheClockRunsBackwards) {
-  timeline::run(TypeParam::create({{1, 1s}, 10}), {
-                                                      admits(0s, 10, 0),
-                                                      refunds(5s, 10, 0s, 10),
-                                                      waits(3s, 10, 2s, 8),
-                                                      admits(3s, 8, 0),
-                                                      waits(5s, 3, 1s, 2),
-                                                  });
+  timeline::of(TypeParam::create({{1, 1s}, 10}))
+      .runs({
+          admits(0s, 10, 0),
+          refunds(5s, 10, 0s, 10),
+          waits(3s, 10, 2s, 8),
+          admits(3s, 8, 0),
+          waits(5s, 3, 1s, 2),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, IsLeftAsItWasByARefundWhileFull) {
-  timeline::run(TypeParam::create({{1, 1s}, 10}), {
-                                                      admits(0s, 2, 8),
-                                                      refunds(20s, 2, 0s, 10),
-                                                      admits(2s, 10, 0),
-                                                  });
+  timeline::of(TypeParam::create({{1, 1s}, 10}))
+      .runs({
+          admits(0s, 2, 8),
+          refunds(20s, 2, 0s, 10),
+          admits(2s, 10, 0),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, CountsAnInstantBeforeZeroAsZeroAndOneAfterTenYearsAsTenYears) {
-  timeline::run(TypeParam::create({{1, 1s}, 5}),
-                {
-                    admits(-1h, 5, 0),
-                    waits(-1s, 1, 1s, 0),
-                    waits(0s, 1, 1s, 0),
-                    admits(Nanos::max(), 5, 0),
-                    waits(kTenYears, 1, 1s, 0),
-                    waits(Nanos::max(), 1, 1s, 0),
-                    waits(Nanos::min(), 1, kTenYears + 1s, -kTenYears / 1s),
-                });
+  timeline::of(TypeParam::create({{1, 1s}, 5}))
+      .runs({
+          admits(-1h, 5, 0),
+          waits(-1s, 1, 1s, 0),
+          waits(0s, 1, 1s, 0),
+          admits(Nanos::max(), 5, 0),
+          waits(kTenYears, 1, 1s, 0),
+          waits(Nanos::max(), 1, 1s, 0),
+          waits(Nanos::min(), 1, kTenYears + 1s, -kTenYears / 1s),
+      });
 }
 
 TYPED_TEST(EveryTokenBucket, RefusesABurstOutOfRangeAndNamesIt) {
@@ -281,13 +289,14 @@ TEST(TokenBucket, HoldsNoMoreThanItsOwnBurst) {
 TEST(WideTokenBucket, KeepsTheRateThatOneWordRefuses) {
   const BucketSpec spec{{999'999'937, 1s}, 999'999'937};
   EXPECT_FALSE(TokenBucket::create(spec));
-  timeline::run(WideTokenBucket::create(spec), {
-                                                   admits(0s, 999'999'937, 0),
-                                                   waits(0s, 1, 2ns, 0),
-                                                   waits(0s, 999'999'937, 1s, 0),
-                                                   waits(1s - 1ns, 999'999'937, 1ns, 999'999'936),
-                                                   admits(1s, 999'999'937, 0),
-                                               });
+  timeline::of(WideTokenBucket::create(spec))
+      .runs({
+          admits(0s, 999'999'937, 0),
+          waits(0s, 1, 2ns, 0),
+          waits(0s, 999'999'937, 1s, 0),
+          waits(1s - 1ns, 999'999'937, 1ns, 999'999'936),
+          admits(1s, 999'999'937, 0),
+      });
 }
 
 TEST(WideTokenBucket, StaysInDebtHoweverOftenTheLargestCostIsOwed) {

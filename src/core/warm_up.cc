@@ -19,12 +19,14 @@ Decision WarmUp::check(const State& state, Amount /*cost*/, Instant now) const {
   return late <= 0 ? Decision::admit() : Decision::wait(rate_.nanos(late));
 }
 
+void WarmUp::rest(State& state, std::int64_t now) const {
+  if (now <= state.free_at) return;
+  state.stored = std::min(warm_up_, state.stored + (now - state.free_at));
+  state.free_at = now;
+}
+
 void WarmUp::take(State& state, Amount cost, Instant now) const {
-  const std::int64_t ticks = rate_.at(now);
-  if (ticks > state.free_at) {
-    state.stored = std::min(warm_up_, state.stored + (ticks - state.free_at));
-    state.free_at = ticks;
-  }
+  rest(state, rate_.at(now));
   const Int128 stable = static_cast<Int128>(cost) * rate_.per_unit;
   const auto above_half = [this](Int128 stored) {
     return std::max<Int128>(2 * stored - warm_up_, 0);  // twice d, so that no half is lost
@@ -38,10 +40,17 @@ void WarmUp::take(State& state, Amount cost, Instant now) const {
                            rate_.of_nanos(TickRate<std::int64_t>::kLatest));
 }
 
-void WarmUp::refund(State& state, Amount amount, Instant /*charged_at*/, Instant /*now*/) const {
+void WarmUp::refund(State& state, Amount amount, Instant /*charged_at*/, Instant now) const {
   const Int128 price =
       std::min<Int128>(static_cast<Int128>(amount) * rate_.per_unit, rate_.of_nanos(kPeriodMax));
-  state.free_at = std::max<std::int64_t>(state.free_at - static_cast<std::int64_t>(price), 0);
+  state.free_at -= static_cast<std::int64_t>(price);
+  rest(state, rate_.at(now));
+}
+
+WarmUp::State WarmUp::carried(const WarmUp& old, State state, Instant now) const {
+  old.rest(state, old.rate_.at(now));
+  const Int128 stored = ceil_div(static_cast<Int128>(state.stored) * warm_up_, old.warm_up_);
+  return {static_cast<std::int64_t>(stored), rate_.of_nanos(old.rate_.nanos(state.free_at))};
 }
 
 }  // namespace weir

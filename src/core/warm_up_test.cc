@@ -83,9 +83,8 @@ std::vector<Nanos> acquire(const WarmUp& warm_up, WarmUp::State& state, Instant&
   return waited;
 }
 
-const std::vector<Nanos> kColdStart = {0ns,   1375ms, 1125ms, 875ms,
-                                       625ms, 500ms,  500ms,  500ms};
-const std::vector<Nanos> kWarmStart = {0ns,   500ms, 500ms, 500ms, 500ms, 500ms, 500ms, 500ms};
+const std::vector<Nanos> kColdStart = {0ns, 1375ms, 1125ms, 875ms, 625ms, 500ms, 500ms, 500ms};
+const std::vector<Nanos> kWarmStart = {0ns, 500ms, 500ms, 500ms, 500ms, 500ms, 500ms, 500ms};
 
 // S1.4: the figures of Guava's own testWarmUp, 2 a second with a warm-up of 4 s.
 TEST(WarmUp, WaitsAsLongAsGuavaDoes) {
@@ -113,53 +112,58 @@ TEST(WarmUp, ReachesTheStableRateAfterThePeriod) {
 }
 
 TEST(WarmUp, AdmitsAnySizeOnceTheLastIsPaidFor) {
-  timeline::run(WarmUp::create({{1, 1s}, 1ns}), {
-                                                    admits(0s, 100, 0),
-                                                    waits(0s, 1, 100s + 1ns, 0),
-                                                    waits(0s, 1'000, 100s + 1ns, 0),
-                                                    admits(101s, 1'000, 0),
-                                                    waits(1'100s, 1, 1s + 1ns, 0),
-                                                });
+  timeline::of(WarmUp::create({{1, 1s}, 1ns}))
+      .runs({
+          admits(0s, 100, 0),
+          waits(0s, 1, 100s + 1ns, 0),
+          waits(0s, 1'000, 100s + 1ns, 0),
+          admits(101s, 1'000, 0),
+          waits(1'100s, 1, 1s + 1ns, 0),
+      });
 }
 
 TEST(WarmUp, ChargesADebtToTheNext) {
-  timeline::run(WarmUp::create({{2, 1s}, 4s}), {
-                                                   admits(0s, 1, 0),
-                                                   owes(0s, 1, 0),
-                                                   waits(0s, 1, 2'500ms, 0),
-                                                   waits(2'500ms - 1ns, 1, 1ns, 0),
-                                                   admits(2'500ms, 1, 0),
-                                               });
+  timeline::of(WarmUp::create({{2, 1s}, 4s}))
+      .runs({
+          admits(0s, 1, 0),
+          owes(0s, 1, 0),
+          waits(0s, 1, 2'500ms, 0),
+          waits(2'500ms - 1ns, 1, 1ns, 0),
+          admits(2'500ms, 1, 0),
+      });
 }
 
 TEST(WarmUp, RefundsTheStablePriceOfAPermit) {
-  timeline::run(WarmUp::create({{2, 1s}, 4s}), {
-                                                   admits(0s, 1, 0),
-                                                   refunds(0s, 1, 0s, 0),
-                                                   waits(0s, 1, 875ms, 0),
-                                                   refunds(0s, 100, 0s, 1),
-                                                   admits(0s, 1, 0),
-                                               });
+  timeline::of(WarmUp::create({{2, 1s}, 4s}))
+      .runs({
+          admits(0s, 1, 0),
+          refunds(0s, 1, 0s, 0),
+          waits(0s, 1, 875ms, 0),
+          refunds(0s, 100, 0s, 1),
+          admits(0s, 1, 0),
+      });
 }
 
 // What a refund gives back beyond now is idle time, in which the rate cools down.
 TEST(WarmUp, CoolsDownWhatIsRefundedTooLateToWaitLess) {
-  timeline::run(WarmUp::create({{2, 1s}, 4s}), {
-                                                   admits(0s, 1, 0),
-                                                   refunds(1'375ms, 1, 0s, 1),
-                                                   admits(1'375ms, 1, 0),
-                                                   waits(1'375ms, 1, 1'375ms, 0),
-                                               });
+  timeline::of(WarmUp::create({{2, 1s}, 4s}))
+      .runs({
+          admits(0s, 1, 0),
+          refunds(1'375ms, 1, 0s, 1),
+          admits(1'375ms, 1, 0),
+          waits(1'375ms, 1, 1'375ms, 0),
+      });
 }
 
 TEST(WarmUp, MintsNothingWhenTheClockRunsBackwards) {
-  timeline::run(WarmUp::create({{2, 1s}, 4s}), {
-                                                   admits(10s, 1, 0),
-                                                   waits(5s, 1, 6'375ms, 0),
-                                                   refunds(11s, 100, 10s, 1),
-                                                   waits(9s, 1, 2s, 0),
-                                                   admits(11s, 1, 0),
-                                               });
+  timeline::of(WarmUp::create({{2, 1s}, 4s}))
+      .runs({
+          admits(10s, 1, 0),
+          waits(5s, 1, 6'375ms, 0),
+          refunds(11s, 100, 10s, 1),
+          waits(9s, 1, 2s, 0),
+          admits(11s, 1, 0),
+      });
 }
 
 // S1.4
@@ -167,9 +171,9 @@ TEST(WarmUp, AgreesWithGuavaForRandomRatesAndArrivals) {
   for (std::uint64_t seed = 1; seed <= 500 && !HasFailure(); ++seed) {
     Dice dice{seed};
     const WarmUpSpec spec{{dice.amount(1'000'000), dice.period()}, dice.period()};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << spec.rate.amount << " per "
-                                    << spec.rate.period.count() << " ns, warm-up "
-                                    << spec.warm_up.count() << " ns");
+    SCOPED_TRACE(testing::Message()
+                 << "seed " << seed << ": " << spec.rate.amount << " per "
+                 << spec.rate.period.count() << " ns, warm-up " << spec.warm_up.count() << " ns");
     const auto warm_up = WarmUp::create(spec);
     if (!warm_up) continue;
     const auto& rate = warm_up->ticks();

@@ -81,6 +81,9 @@ class GateTest : public testing::Test {
     return ask(std::string{request.agent}, where, request, deadline);
   }
 
+  // Destroys a permit, which may bring others.
+  void give_up(const std::string& who) { permits.extract(who); }
+
   // What ended since this was called last.
   Endings ended_now() { return std::exchange(ended, {}); }
 

@@ -55,16 +55,12 @@ void Gate::grant(Waiter& waiter, Permit permit, Instant now, Effects& effects) {
   permit.priority_ = waiter.priority;
   ++totals_.waited;
   totals_.total_wait += now - waiter.arrived;
-  effects.note(observer_,
-               {.kind = Event::Kind::kAdmitted,
-                .gate = name_,
-                .cost = waiter.cost,
-                .span = now - waiter.arrived},
-               waiter.agent);
+  waiter.path.note_admitted(waiter.request(), now - waiter.arrived, effects);
   waiter.complete(std::move(permit), effects);
 }
 
 Waiter* Gate::serve_here(Instant now, Effects& effects) {
+  if (closed_) return nullptr;  // close() ends them all
   while (Waiter* head = queue_->head()) {
     const Verdict verdict = decide(head->cost, now, effects);
     if (!verdict.decision.admitted()) {
@@ -75,8 +71,7 @@ Waiter* Gate::serve_here(Instant now, Effects& effects) {
     const Backing::Answer answer = draw(head->cost, now);
     if (answer == Backing::Answer::kLater) break;
     if (answer == Backing::Answer::kUnavailable) {
-      queue_->remove(*head);
-      head->complete(fail(Errc::kUnavailable), effects);
+      Path::abandon(*head, Errc::kUnavailable, now, effects);
     } else {
       grant(*head, head->path.take(head->request(), now), now, effects);
     }
@@ -85,7 +80,8 @@ Waiter* Gate::serve_here(Instant now, Effects& effects) {
   return nullptr;
 }
 
-bool Gate::serve_path(Waiter& waiter, Instant now, Effects& effects) {
+bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to,
+                      Effects& effects) {
   const Path::Holds holds{waiter.path};
   if (waiter.gate.load(std::memory_order_relaxed) != this || queue_->head() != &waiter) return true;
   const std::uint8_t passed = waiter.passed | waiter.bit(*this);
@@ -97,9 +93,7 @@ bool Gate::serve_path(Waiter& waiter, Instant now, Effects& effects) {
       grant(waiter, std::move(attempt.permit), now, effects);
       return true;
     case Path::Attempt::Kind::kEnded:
-      queue_->remove(waiter);
-      Path::leave_all(waiter);
-      waiter.complete(fail(attempt.refusal.code), effects);
+      Path::abandon(waiter, attempt.refusal.code, now, effects);
       return true;
     case Path::Attempt::Kind::kWait: break;
   }
@@ -111,11 +105,22 @@ bool Gate::serve_path(Waiter& waiter, Instant now, Effects& effects) {
   queue_->serve(waiter);
   waiter.passed = passed;
   refusing.enqueue(waiter);
-  refusing.arm(now);
+  if (std::ranges::find(moved_to, &refusing) == moved_to.end()) moved_to.push_back(&refusing);
   return true;
 }
 
 void Gate::drain(Instant now, Effects& effects) {
+  std::vector<Gate*> moved_to;
+  drain_here(now, moved_to, effects);
+  // Who has moved to another queue may be the first there, and fit.
+  while (!moved_to.empty()) {
+    Gate& gate = *moved_to.back();
+    moved_to.pop_back();
+    gate.drain_here(now, moved_to, effects);
+  }
+}
+
+void Gate::drain_here(Instant now, std::vector<Gate*>& moved_to, Effects& effects) {
   while (true) {
     std::shared_ptr<Waiter> next;
     {
@@ -125,7 +130,7 @@ void Gate::drain(Instant now, Effects& effects) {
       if (head == nullptr) return;
       next = head->self;
     }
-    if (!serve_path(*next, now, effects)) return;
+    if (!serve_path(*next, now, moved_to, effects)) return;
   }
 }
 

@@ -79,6 +79,13 @@ TEST_F(ObserverTest, HearsOfABlockingCallThatIsAdmittedAtOnce) {
   EXPECT_EQ(told(), (Lines{"gate admitted a"}));
 }
 
+TEST_F(ObserverTest, HearsOfSpending) {
+  Gate& gate = watched("gate", {a_token_a_second(5)});
+  EXPECT_TRUE(gate.try_spend(4));
+  EXPECT_FALSE(gate.try_spend(3));
+  EXPECT_EQ(told(), (Lines{"gate admitted", "gate refused 2s (tokens per 1s)"}));
+}
+
 TEST_F(ObserverTest, HearsHowLongAWaitWas) {
   Gate& gate = watched("gate", {a_token_a_second(5)});
   ask(gate, tokens("a", 5));

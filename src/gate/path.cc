@@ -127,6 +127,17 @@ Permit Path::take(const Request& request, Instant now) const {
   return permit;
 }
 
+void Path::note_admitted(const Request& request, Nanos waited, Effects& effects) const {
+  for (const Gate* gate : gates()) {
+    effects.note(gate->observer_,
+                 {.kind = Event::Kind::kAdmitted,
+                  .gate = gate->name_,
+                  .cost = request.cost,
+                  .span = waited},
+                 request.agent);
+  }
+}
+
 std::expected<Permit, Refusal> Path::try_acquire(const Request& request) const {
   return try_acquire(request, gates_[0]->clock().now());
 }
@@ -142,11 +153,7 @@ std::expected<Permit, Refusal> Path::try_acquire(const Request& request, Instant
     const Holds holds{*this};
     attempt = this->attempt(request, 0, now, Forecast::kYes, effects);
     if (attempt.kind == Attempt::Kind::kAdmitted) {
-      for (Gate* gate : gates()) {
-        effects.note(gate->observer_,
-                     {.kind = Event::Kind::kAdmitted, .gate = gate->name_, .cost = request.cost},
-                     request.agent);
-      }
+      note_admitted(request, Nanos{0}, effects);
     } else {
       attempt.queue_at->reject(request, attempt.refusal, effects);
     }
@@ -187,6 +194,7 @@ Ticket Path::acquire_async(const Request& request, Instant deadline, Callback do
                      request.agent);
       }
     }
+    if (attempt.kind == Attempt::Kind::kAdmitted) note_admitted(request, Nanos{0}, effects);
     if (attempt.kind == Attempt::Kind::kEnded) {
       attempt.queue_at->reject(request, attempt.refusal, effects);
     }
@@ -229,21 +237,26 @@ void Path::leave_all(Waiter& waiter) {
   for (Gate* gate : waiter.path.gates()) gate->passing_.erase(&waiter);
 }
 
+void Path::abandon(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
+  const Gate& gate = *waiter.gate.load(std::memory_order_relaxed);
+  gate.queue_->remove(waiter);
+  leave_all(waiter);
+  effects.note(gate.observer_,
+               {.kind = Event::Kind::kAbandoned,
+                .gate = gate.name_,
+                .cost = waiter.cost,
+                .span = now - waiter.arrived},
+               waiter.agent);
+  waiter.complete(fail(reason, std::string{name(reason)}), effects);
+}
+
 void Path::end(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
   Gate* gate = nullptr;
   {
     const Holds holds{waiter.path};
     gate = waiter.gate.load(std::memory_order_relaxed);
     if (gate == nullptr) return;
-    gate->queue_->remove(waiter);
-    leave_all(waiter);
-    effects.note(gate->observer_,
-                 {.kind = Event::Kind::kAbandoned,
-                  .gate = gate->name_,
-                  .cost = waiter.cost,
-                  .span = now - waiter.arrived},
-                 waiter.agent);
-    waiter.complete(fail(reason, std::string{name(reason)}), effects);
+    abandon(waiter, reason, now, effects);
   }
   gate->drain(now, effects);
 }

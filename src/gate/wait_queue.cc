@@ -73,7 +73,7 @@ void WaitQueue::push_first(Waiter& waiter) {
 }
 
 void WaitQueue::joined(Waiter& waiter, Level& level) {
-  if (waiter.deadline != kEndOfTime) deadlines_.emplace(waiter.deadline, &waiter);
+  if (waiter.deadline != kEndOfTime) deadlines_[{waiter.deadline, waiter.arrival}] = &waiter;
   ++level.size;
   ++size_;
 }
@@ -91,7 +91,7 @@ void WaitQueue::leave(Waiter& waiter, Turn turn) {
     flow.line.erase(waiter);
     if (flow.line.front() != nullptr) file(level, flow);
   }
-  if (waiter.deadline != kEndOfTime) deadlines_.erase({waiter.deadline, &waiter});
+  if (waiter.deadline != kEndOfTime) deadlines_.erase({waiter.deadline, waiter.arrival});
   --size_;
   // Turns are remembered while somebody waits: whoever comes when nobody does competes with nobody.
   if (--level.size == 0) levels_.erase(found);
@@ -118,7 +118,7 @@ void WaitQueue::correct(int priority, std::uint64_t turn, std::int64_t share) {
 }
 
 Instant WaitQueue::next_deadline() const {
-  return deadlines_.empty() ? kEndOfTime : deadlines_.begin()->first;
+  return deadlines_.empty() ? kEndOfTime : deadlines_.begin()->first.first;
 }
 
 Waiter* WaitQueue::expired(Instant now) const {

@@ -12,7 +12,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <unordered_map>
 
 #include "gate/waiter.h"
@@ -61,7 +60,7 @@ class WaitQueue {
   void correct(int priority, std::uint64_t turn, std::int64_t share);
 
   Instant next_deadline() const;
-  // Some waiter whose deadline is not after `now`.
+  // The first waiter whose deadline is not after `now`: of one deadline, the earliest arrival.
   Waiter* expired(Instant now) const;
 
   // Visits those of at least `priority`, the highest first, until `visit` returns false.
@@ -104,7 +103,7 @@ class WaitQueue {
   static void forget_idle_flows(Level& level);
 
   std::map<int, Level, std::greater<>> levels_;
-  std::set<std::pair<Instant, Waiter*>> deadlines_;
+  std::map<std::pair<Instant, std::uint64_t>, Waiter*> deadlines_;  // by deadline, then arrival
   std::size_t size_ = 0;
 };
 

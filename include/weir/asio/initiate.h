@@ -122,11 +122,10 @@ void launch(Handler handler, Start& start) {
 
 }  // namespace detail
 
-// An initiating function of signature void(Result<T>), since a refusal is a value, over
-// `start(callback)`, which begins a wait, perhaps calls `callback` with its Result<T> at once, and
-// returns a ticket whose cancel() ends the wait and may come at any time. What `start` refers to
-// must live until the operation is launched, which for tokens like deferred and use_awaitable is
-// later than this call.
+// An operation of signature void(Result<T>), since a refusal is a value, over `start(callback)`: it
+// begins a wait, calls `callback` with its outcome, perhaps at once, and returns a ticket whose
+// cancel() ends the wait and may come at any time. With tokens like deferred and use_awaitable
+// `start` is called later than this: it owns its arguments.
 template <class T, TokenNotDeadline Token, class Start>
 auto initiate(Start start, Token&& token) {
   return boost::asio::async_initiate<Token, void(Result<T>)>(

@@ -9,6 +9,7 @@
 // bound how long a call takes: one that hangs in the half-open state holds its place.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -17,8 +17,8 @@ namespace weir {
 //   start      the state of a limit nobody has used yet.
 //   check      would `cost` be admitted? Leaves no trace.
 //   take       charges `cost` without asking: after check() said yes, or as a debt, which may
-//              drive the limit negative. Debts add up to no more than a longest period (buckets)
-//              or kAmountMax (counters); beyond that they saturate.
+//              drive the limit negative. Debts saturate: in a bucket one at a longest period and
+//              their sum at TickRate::kLatest, in a counter their sum at kAmountMax.
 //   refund     gives back what was charged at `charged_at`: never past the capacity, and nothing
 //              once the window it was charged in has rolled.
 //   available  the largest cost check() would admit now; negative while in debt.

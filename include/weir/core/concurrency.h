@@ -31,7 +31,9 @@ class Concurrency {
     if (cost > max_) return Decision::never();
     return cost <= max_ - state.held ? Decision::admit() : Decision::wait_for_release();
   }
-  void take(State& state, Amount cost, Instant /*now*/) const { state.held += cost; }
+  void take(State& state, Amount cost, Instant /*now*/) const {
+    state.held = std::min(state.held + cost, max_ + kAmountMax);
+  }
   void give_back(State& state, Amount amount) const {
     state.held = std::max<Amount>(state.held - amount, 0);
   }

@@ -38,7 +38,7 @@ struct LimitSpec {
   Amount burst = 0;  // token bucket: what it holds; stepped: its maximum
   Nanos warm_up{0};  // warm-up only
   Oversize oversize = Oversize::kNever;
-  std::string name = {};  // in refusals and metrics; default: "tokens per 60s", "slots"
+  std::string name = {};  // in refusals and metrics; default: "tokens per 1m", "slots"
 
   // A burst of 0 means `amount`.
   static LimitSpec token_bucket(Unit unit, Rate rate, Amount burst = 0);
@@ -75,8 +75,8 @@ class Limit {
   // running window. Changing a limit mints nothing.
   void carry_over(const Limit& old, Instant now);
 
-  // cost ÷ capacity as a 32.32 fixed-point number, at least 1 for a cost of at least 1: what
-  // fairness counts in.
+  // cost ÷ capacity as a 32.32 fixed-point number: what fairness counts in. At least 1 for a cost
+  // of at least 1; at most 2^20 capacities, so that sums stay inside 64 bits.
   std::int64_t share(Amount cost) const;
 
   // The one-word token bucket inside, if this is one; for gates that keep its state in an atomic.

@@ -45,6 +45,9 @@ class SlidingLog {
   Amount available(const State& state, Instant now) const;
   Amount capacity() const { return rate_.amount; }
 
+  // A state that counts the charges of `old`, the state of a log with the same period.
+  State carried(const State& old, Instant now) const;
+
  private:
   explicit SlidingLog(Rate rate);
 

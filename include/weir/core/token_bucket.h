@@ -41,11 +41,14 @@ class BasicTokenBucket {
     state.full_at = std::max(state.full_at, rate_.at(now)) + ticks_of(cost);
     state.full_at = std::min(state.full_at, rate_.of_nanos(TickRate<Ticks>::kLatest));
   }
-  void refund(State& state, Amount amount, Instant /*charged_at*/, Instant /*now*/) const {
-    state.full_at = std::max<Ticks>(state.full_at - ticks_of(amount), 0);
+  // What would fill it past its burst is lost, also to a clock that runs backwards later.
+  void refund(State& state, Amount amount, Instant /*charged_at*/, Instant now) const {
+    state.full_at =
+        std::max(state.full_at - ticks_of(amount), std::min(state.full_at, rate_.at(now)));
   }
   Amount available(const State& state, Instant now) const {
-    return static_cast<Amount>(floor_div(level(state, now), rate_.per_unit));
+    return static_cast<Amount>(
+        std::max<Int128>(floor_div(level(state, now), rate_.per_unit), -kAmountMax));
   }
   Amount capacity() const { return burst_; }
 

@@ -44,11 +44,17 @@ class WarmUp {
   }
   Amount capacity() const { return kAmountMax; }
 
+  // A state that is as cold as `state` of `old`, and has as long to pay: Guava's setRate.
+  State carried(const WarmUp& old, State state, Instant now) const;
+
   const TickRate<std::int64_t>& ticks() const { return rate_; }
 
  private:
   WarmUp(TickRate<std::int64_t> rate, Nanos warm_up)
       : rate_(rate), warm_up_(rate.of_nanos(warm_up)) {}
+
+  // Stores the time up to `now` for which nothing had to be paid.
+  void rest(State& state, std::int64_t now) const;
 
   TickRate<std::int64_t> rate_;
   std::int64_t warm_up_;  // in ticks

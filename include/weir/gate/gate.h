@@ -165,8 +165,10 @@ class Gate final : private Alarm {
 
   // These take the lock themselves.
   void drain(Instant now, Effects& effects);
+  // Adds the gates to whose queues waiters have moved.
+  void drain_here(Instant now, std::vector<Gate*>& moved_to, Effects& effects);
   // Asks the other gates of the path of `waiter`, the head here; false if it waits for a backing.
-  bool serve_path(Waiter& waiter, Instant now, Effects& effects);
+  bool serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to, Effects& effects);
   void settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects);
   void release(Permit::Slot slot);
 

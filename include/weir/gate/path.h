@@ -71,7 +71,10 @@ class Path {
   Attempt attempt(const Request& request, std::uint8_t passed, Instant now, Forecast forecast,
                   Effects& effects) const;
   Permit take(const Request& request, Instant now) const;
+  void note_admitted(const Request& request, Nanos waited, Effects& effects) const;
   static void leave_all(Waiter& waiter);
+  // The waiter leaves its queue without a permit.
+  static void abandon(Waiter& waiter, Errc reason, Instant now, Effects& effects);
 
   // These take the locks themselves.
   static void end(Waiter& waiter, Errc reason, Instant now, Effects& effects);
