@@ -63,8 +63,7 @@ TEST_F(BackingTest, AsksForTheConsumedUnitsThatHaveALimit) {
   Gate& gate = backed(backing, {LimitSpec::concurrency(5), a_token_a_second(100),
                                 LimitSpec::fixed_window(kTokens, {50, 60s})});
   for (std::size_t limit : {1U, 2U}) backing.grant(limit, 40);
-  const auto permit =
-      gate.try_acquire({.cost = Cost::call(30).with(Unit::kMicroUsd, 1'000'000)});
+  const auto permit = gate.try_acquire({.cost = Cost::call(30).with(Unit::kMicroUsd, 1'000'000)});
   EXPECT_TRUE(permit);
   EXPECT_EQ(backing.ledger(0).drawn, 0);
   EXPECT_EQ(backing.ledger(1).drawn, 30);
@@ -122,8 +121,7 @@ TEST_F(BackingTest, WaitersEndAsUnavailableWhenItIsTheirTurnAndTheBackingCannotS
   recorder.take();
   backing.set_reachable(false);
   time.advance(1h);
-  EXPECT_EQ(ended_now(),
-            (Endings{{"a", 2s, Errc::kUnavailable}, {"a", 2s, Errc::kUnavailable}}));
+  EXPECT_EQ(ended_now(), (Endings{{"a", 2s, Errc::kUnavailable}, {"a", 2s, Errc::kUnavailable}}));
   EXPECT_EQ(recorder.take(Event::Kind::kAbandoned,
                           [](const RecordedEvent& event) { return event.agent; }),
             (std::vector<std::string>{"a", "a"}));
@@ -233,7 +231,8 @@ TEST_F(BackingTest, AdmitsExactlyWhatItDrawsOnAnyPath) {
         case 2:
         case 3:
           tickets.push_back(route.acquire_async(
-              request, dice.one_in(2) ? kEndOfTime : time.now() + Nanos{dice.magnitude(5'000'000'000)},
+              request,
+              dice.one_in(2) ? kEndOfTime : time.now() + Nanos{dice.magnitude(5'000'000'000)},
               [&, through](Result<Permit> permit) {
                 if (permit) admitted(std::move(*permit), through);
               }));

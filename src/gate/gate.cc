@@ -33,8 +33,10 @@ Draws draws_of(const std::vector<Limit>& limits, const Cost& cost) {
   return draws;
 }
 
-std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const Backing* backing) {
-  if (limits.size() != 1 || backing != nullptr || limits[0].bucket() == nullptr) return {};
+// An observer hears of every decision, and a backing is asked, for which the word has no room.
+std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const GateConfig& config) {
+  const bool undisturbed = config.backing == nullptr && config.observer == nullptr;
+  if (!undisturbed || limits.size() != 1 || limits[0].bucket() == nullptr) return {};
   return *limits[0].bucket();
 }
 
@@ -59,6 +61,10 @@ Result<std::vector<Limit>> Gate::make_limits(std::vector<LimitSpec> specs, Insta
 }
 
 Result<std::unique_ptr<Gate>> Gate::create(GateConfig config, TimeSource time) {
+  if (config.stale_after < Nanos{0} || config.stale_after > kPeriodMax) {
+    return fail(Errc::kInvalidConfig, "slots may be stale after 0 to 400 days: " +
+                                          std::to_string(config.stale_after.count()) + " ns");
+  }
   auto limits = make_limits(std::move(config.limits), time.clock.now());
   if (!limits) return std::unexpected(limits.error());
   return std::unique_ptr<Gate>{new Gate(std::move(config), std::move(*limits), time)};
@@ -67,7 +73,7 @@ Result<std::unique_ptr<Gate>> Gate::create(GateConfig config, TimeSource time) {
 Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
     : clock_(time.clock),
       timer_(time.timer),
-      fast_(fast_bucket(limits, config.backing)),
+      fast_(fast_bucket(limits, config)),
       unit_(limits.empty() ? Unit::kRequests : limits[0].unit()),
       observer_(config.observer),
       backing_(config.backing),
@@ -90,8 +96,7 @@ Gate::~Gate() {
 }
 
 std::optional<std::expected<Permit, Refusal>> Gate::try_fast(const Request& request, Instant now) {
-  // An observer hears of every decision, which this path has no room for.
-  if (!fast_ || observer_ != nullptr) return std::nullopt;
+  if (!fast_) return std::nullopt;
   const Amount amount = request.cost[unit_];
   if (amount <= 0 || amount > fast_->capacity() || !request.cost.valid()) return std::nullopt;
   const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
@@ -134,7 +139,12 @@ Result<Permit> Gate::acquire(const Request& request, const Patience& patience) {
 }
 
 bool Gate::try_spend_locked(Amount amount, Instant now) {
-  const Request request{.cost = Cost::of(unit_, amount)};
+  Unit unit = unit_;
+  {
+    const std::lock_guard lock{mutex_};
+    if (!limits_.empty()) unit = limits_[0].unit();
+  }
+  const Request request{.cost = Cost::of(unit, amount)};
   return Path{*this}.try_acquire(request, now).has_value();
 }
 
@@ -166,32 +176,43 @@ bool Gate::waits_behind(int priority) const {
 
 Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
                                     Instant now) const {
-  // Serves those ahead on the copy, each at the first instant at which it fits.
+  // Serves those who wait on the copy, each at the first instant at which it fits, until the cost
+  // would be admitted before the next of them.
   Instant at = now;
   Verdict verdict;
-  bool exact = true;
-  const auto serve = [&](const Cost& wanted) {
+  bool exact = backing_ == nullptr;
+  const auto fits_at = [&](const Cost& wanted) {
     const Verdict next = check_all(limits, wanted, at);
-    if (next.decision.kind == Decision::Kind::kNever) return;
     if (!next.decision.admitted()) verdict.limit = next.limit;
     exact = exact && next.decision.exact;
-    if (next.decision.exact) at += next.decision.retry_after;
-    for (Limit& limit : limits) {
-      if (!limit.borrowed()) limit.take(wanted[limit.unit()], at);
-    }
+    return next.decision.exact ? at + next.decision.retry_after : at;
   };
+  Instant due = kEndOfTime;
   std::size_t served = 0;
-  queue_->for_each_ahead(priority, [&](const Waiter& waiter) {
-    serve(waiter.cost);
+  queue_->for_each([&](const Waiter& waiter) {
+    const Instant turn = fits_at(waiter.cost);
+    if (waiter.priority < priority) {
+      due = fits_at(cost);
+      exact = exact && due <= queue_->next_deadline();
+      if (due < turn) return false;
+    }
+    // Whoever leaves the queue, or has other gates to pass, changes what comes after in ways that
+    // are not worth following.
+    exact = exact && turn <= waiter.deadline && waiter.path.gates().size() == 1;
+    at = std::max(at, std::min(turn, waiter.deadline));
+    if (turn <= waiter.deadline) {
+      for (Limit& limit : limits) limit.take(waiter.cost[limit.unit()], at);
+    }
+    due = kEndOfTime;
     return ++served < kForecastMax;
   });
-  if (served == kForecastMax && queue_->size() > served) {
+  if (due == kEndOfTime && queue_->size() > served) {
     exact = false;
     at = now +
          (at - now) / static_cast<std::int64_t>(served) * static_cast<std::int64_t>(queue_->size());
   }
-  serve(cost);
-  const Nanos ahead = std::max(at - now, Nanos{1});
+  if (due == kEndOfTime) due = fits_at(cost);
+  const Nanos ahead = std::max(due - now, Nanos{1});
   verdict.decision = exact ? Decision::wait(ahead) : Decision::wait_for_release();
   verdict.decision.retry_after = std::max(verdict.decision.retry_after, ahead);
   return verdict;
@@ -200,9 +221,12 @@ Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost,
 Decision Gate::forecast(const Cost& cost, Instant now) const {
   const std::lock_guard lock{mutex_};
   std::vector<Limit> limits = snapshot();
-  const Verdict verdict = check_all(limits, cost, now);
-  if (verdict.decision.kind == Decision::Kind::kNever || !waits_behind(0)) return verdict.decision;
-  return forecast_behind(std::move(limits), cost, 0, now).decision;
+  Verdict verdict = check_all(limits, cost, now);
+  if (verdict.decision.kind == Decision::Kind::kNever) return verdict.decision;
+  if (verdict.decision.admitted() && !waits_behind(0)) return verdict.decision;
+  if (!queue_->empty()) verdict = forecast_behind(std::move(limits), cost, 0, now);
+  verdict.decision.exact = verdict.decision.exact && backing_ == nullptr;
+  return verdict.decision;
 }
 
 std::vector<Limit> Gate::snapshot() const {
@@ -306,7 +330,8 @@ void Gate::refund(const Cost& cost) {
   effects.run();
 }
 
-void Gate::settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects) {
+void Gate::settle(const Permit& permit, std::uint64_t turn, const Cost& actual, Instant now,
+                  Effects& effects) {
   {
     const Hold hold{*this};
     Draws refunded;
@@ -324,8 +349,8 @@ void Gate::settle(const Permit& permit, const Cost& actual, Instant now, Effects
     }
     if (backing_ != nullptr && !refunded.empty()) backing_->give_back(refunded, permit.charged_at_);
     if (backing_ != nullptr && !owed.empty()) backing_->overdraw(owed, now);
-    if (permit.turn_ != 0) {
-      queue_->correct(permit.priority_, permit.turn_, share(settled) - share(permit.cost_));
+    if (turn != 0) {
+      queue_->correct(permit.priority_, turn, share(settled) - share(permit.cost_));
     }
     effects.note(observer_, {.kind = Event::Kind::kSettled, .gate = name_, .cost = settled}, {});
     if (queue_->empty()) return;
@@ -360,12 +385,12 @@ GateMetrics Gate::metrics() const {
   metrics.rejected += refused_fast;
   metrics.waiting = queue_->size();
   for (std::size_t i = 0; i < limits.size(); ++i) {
-    // The fast path refuses for the first limit alone: there is no other.
+    // The word refuses for the first limit alone: there is no other.
     metrics.limits.push_back({.name = limits[i].spec().name,
                               .unit = limits[i].unit(),
                               .available = limits[i].available(now),
                               .capacity = limits[i].capacity(),
-                              .hits = hits_[i] + (i == 0 ? refused_fast : 0)});
+                              .hits = hits_[i] + (word_in_use_ ? refused_fast : 0)});
   }
   return metrics;
 }

@@ -1,6 +1,5 @@
 // The part of a gate that deals with those who wait.
 #include <algorithm>
-#include <limits>
 
 #include "gate/gate_state.h"
 #include "gate/path_state.h"
@@ -53,6 +52,7 @@ void Gate::grant(Waiter& waiter, Permit permit, Instant now, Effects& effects) {
   queue_->serve(waiter);
   permit.turn_ = waiter.turn;
   permit.priority_ = waiter.priority;
+  permit.turns_ = waiter.passed | waiter.bit(*this);
   ++totals_.waited;
   totals_.total_wait += now - waiter.arrived;
   waiter.path.note_admitted(waiter.request(), now - waiter.arrived, effects);
@@ -80,8 +80,7 @@ Waiter* Gate::serve_here(Instant now, Effects& effects) {
   return nullptr;
 }
 
-bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to,
-                      Effects& effects) {
+bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to, Effects& effects) {
   const Path::Holds holds{waiter.path};
   if (waiter.gate.load(std::memory_order_relaxed) != this || queue_->head() != &waiter) return true;
   const std::uint8_t passed = waiter.passed | waiter.bit(*this);
@@ -162,11 +161,25 @@ void Gate::reconsider() {
 }
 
 void Gate::all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const {
-  queue_->for_each_ahead(std::numeric_limits<int>::min(), [&](const Waiter& waiter) {
+  queue_->for_each([&](const Waiter& waiter) {
     if (waiter.path.gates().size() == 1) waiters.push_back(waiter.self);
     return true;
   });
   for (const Waiter* waiter : passing_) waiters.push_back(waiter->self);
+}
+
+void Gate::give_up_word() {
+  if (!word_in_use_) return;
+  word_in_use_ = false;
+  hits_[0] += counters_.total(kRefusedFast);
+}
+
+Amount Gate::slots_held() const {
+  Amount held = 0;
+  for (std::uint32_t i = oldest_holder_; i != Holder::kNobody; i = holders_[i].next) {
+    held += holders_[i].slots;
+  }
+  return held;
 }
 
 void Gate::close(Errc reason) {
@@ -177,7 +190,7 @@ void Gate::close(Errc reason) {
     const Hold hold{*this};
     if (closed_) return;
     closed_ = reason;
-    word_in_use_ = false;
+    give_up_word();
     all_waiters(waiters);
   }
   for (const auto& waiter : waiters) Path::end(*waiter, reason, now, effects);
@@ -192,15 +205,19 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
   std::vector<std::shared_ptr<Waiter>> hopeless;
   {
     const Hold hold{*this};
+    give_up_word();
     std::vector<std::uint64_t> hits(limits->size());
     for (std::size_t i = 0; i < limits->size(); ++i) {
-      const auto old = std::ranges::find(limits_, (*limits)[i].spec().name,
-                                         [](const Limit& limit) { return limit.spec().name; });
-      if (old == limits_.end()) continue;
-      (*limits)[i].carry_over(*old, now);
-      hits[i] = hits_[static_cast<std::size_t>(old - limits_.begin())];
+      Limit& limit = (*limits)[i];
+      const auto old = std::ranges::find(limits_, limit.spec().name,
+                                         [](const Limit& l) { return l.spec().name; });
+      if (old != limits_.end()) hits[i] = hits_[static_cast<std::size_t>(old - limits_.begin())];
+      if (limit.borrowed()) {
+        limit.take(slots_held(), now);
+      } else if (old != limits_.end()) {
+        limit.carry_over(*old, now);
+      }
     }
-    word_in_use_ = false;
     limits_ = std::move(*limits);
     hits_ = std::move(hits);
     all_waiters(hopeless);

@@ -87,8 +87,8 @@ TEST_F(GateTest, WithoutLimitsAdmitsEverything) {
 }
 
 TEST_F(GateTest, ACostOfNothingIsAdmittedWhateverTheState) {
-  for (Gate* gate : {&open({a_token_a_second(1)}),
-                     &open({a_token_a_second(1), requests_a_minute(1)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(1)}), &open({a_token_a_second(1), requests_a_minute(1)})}) {
     ASSERT_TRUE(gate->try_acquire({.cost = Cost{}.with(kTokens, 1).with(kRequests, 1)}));
     ASSERT_FALSE(gate->try_acquire(tokens(1)));
     EXPECT_TRUE(gate->try_acquire({.cost = Cost{}}));
@@ -98,11 +98,10 @@ TEST_F(GateTest, ACostOfNothingIsAdmittedWhateverTheState) {
 }
 
 TEST_F(GateTest, AnInvalidCostIsRefusedInEveryInterface) {
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), requests_a_minute(5)})}) {
-    for (const Cost& cost :
-         {Cost::of(kTokens, -1), Cost::of(kTokens, kAmountMax + 1),
-          Cost{}.with(kTokens, 1).with(Unit::kMicroUsd, -7)}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), requests_a_minute(5)})}) {
+    for (const Cost& cost : {Cost::of(kTokens, -1), Cost::of(kTokens, kAmountMax + 1),
+                             Cost{}.with(kTokens, 1).with(Unit::kMicroUsd, -7)}) {
       const auto refused = gate->try_acquire({.cost = cost});
       ASSERT_FALSE(refused);
       EXPECT_EQ(refused.error().kind, Refusal::Kind::kEnded);
@@ -116,8 +115,8 @@ TEST_F(GateTest, AnInvalidCostIsRefusedInEveryInterface) {
 }
 
 TEST_F(GateTest, SaysNeverAtOnceInEveryInterface) {  // S3.3
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), LimitSpec::concurrency(2)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), LimitSpec::concurrency(2)})}) {
     const auto refused = gate->try_acquire(tokens(6));
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, Refusal::Kind::kNever);
@@ -166,8 +165,8 @@ TEST_F(GateTest, OversizeOnDebtIsAdmittedWhenFullAndPaidByTheNext) {  // S1.1
 }
 
 TEST_F(GateTest, ForecastsWhatAnAttemptWouldBeToldWithoutMakingIt) {
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), requests_a_minute(9)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), requests_a_minute(9)})}) {
     EXPECT_EQ(gate->forecast(Cost::of(kTokens, 5), time.now()), Decision::admit());
     ASSERT_TRUE(gate->try_acquire(tokens(5)));
     EXPECT_EQ(gate->forecast(Cost::of(kTokens, 3), time.now()), Decision::wait(3s));
@@ -179,8 +178,8 @@ TEST_F(GateTest, ForecastsWhatAnAttemptWouldBeToldWithoutMakingIt) {
 }
 
 TEST_F(GateTest, SpendsOfTheFirstLimitsUnit) {
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), requests_a_minute(9)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), requests_a_minute(9)})}) {
     EXPECT_TRUE(gate->try_spend(3));
     EXPECT_FALSE(gate->try_spend(3));
     EXPECT_EQ(available(*gate), 2);
@@ -202,8 +201,8 @@ TEST_F(GateTest, AClockThatRunsBackwardsMintsNothing) {
 }
 
 TEST_F(GateTest, RefundsWhatNoPermitStandsForNeverPastTheCapacity) {  // S0.4
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), LimitSpec::concurrency(2)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), LimitSpec::concurrency(2)})}) {
     const auto permit = gate->try_acquire({.cost = Cost::call(4)});
     gate->refund(Cost::of(kTokens, 3));
     EXPECT_EQ(available(*gate), 4);
@@ -238,8 +237,8 @@ TEST_F(GateTest, RefusesLimitsThatCannotBe) {
 }
 
 TEST_F(GateTest, AClosedGateRefusesEverythingWithItsReason) {
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), requests_a_minute(9)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), requests_a_minute(9)})}) {
     gate->close(Errc::kResourceUnknown);
     gate->close(Errc::kCancelled);  // the first reason stands
     const auto refused = gate->try_acquire(tokens(1));

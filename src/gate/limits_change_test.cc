@@ -111,8 +111,8 @@ TEST_F(LimitsChangeTest, AGateThatWasFastCountsOnWithoutItsWord) {
 }
 
 TEST_F(LimitsChangeTest, SpendsTheUnitOfTheNewFirstLimit) {
-  ASSERT_TRUE(gate.set_limits({LimitSpec::fixed_window(Unit::kRequests, {5, 60s}),
-                               a_token_a_second(10)}));
+  ASSERT_TRUE(
+      gate.set_limits({LimitSpec::fixed_window(Unit::kRequests, {5, 60s}), a_token_a_second(10)}));
   EXPECT_TRUE(gate.try_spend(2));
   EXPECT_EQ(available(gate, 0), 3);
   EXPECT_EQ(available(gate, 1), 10);
@@ -121,8 +121,8 @@ TEST_F(LimitsChangeTest, SpendsTheUnitOfTheNewFirstLimit) {
 TEST_F(LimitsChangeTest, HitsStayWithTheLimitThatHadThem) {
   ASSERT_TRUE(gate.try_spend(10));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate.try_spend(1));
-  ASSERT_TRUE(gate.set_limits(
-      {LimitSpec::fixed_window(Unit::kRequests, {5, 60s}), a_token_a_second(10)}));
+  ASSERT_TRUE(
+      gate.set_limits({LimitSpec::fixed_window(Unit::kRequests, {5, 60s}), a_token_a_second(10)}));
   EXPECT_FALSE(gate.try_acquire(tokens(1)));
   const GateMetrics metrics = gate.metrics();
   EXPECT_EQ(metrics.limits[0].hits, 0U);

@@ -143,8 +143,8 @@ TEST_F(ObserverTest, EveryGateOfAPathHearsOfAnAdmission) {
 using MetricsTest = GateTest;
 
 TEST_F(MetricsTest, CountAttemptsAndHits) {  // S1.7, S3.6
-  for (Gate* gate : {&open({a_token_a_second(5)}),
-                     &open({a_token_a_second(5), LimitSpec::concurrency(3)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(5)}), &open({a_token_a_second(5), LimitSpec::concurrency(3)})}) {
     EXPECT_TRUE(gate->try_acquire(tokens(3)));
     EXPECT_TRUE(gate->try_spend(2));
     EXPECT_FALSE(gate->try_acquire(tokens(1)));

@@ -62,7 +62,8 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       attempt.refused = verdict.refused;
       attempt.refusal.exact = true;
     }
-    attempt.refusal.exact = attempt.refusal.exact && verdict.decision.exact;
+    attempt.refusal.exact =
+        attempt.refusal.exact && verdict.decision.exact && gate.backing_ == nullptr;
     if (verdict.decision.retry_after > attempt.refusal.retry_after) {
       attempt.refusal.retry_after = verdict.decision.retry_after;
       attempt.refusal.gate = &gate;
@@ -87,10 +88,12 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       std::uint32_t seen = 0;
       gate.count_hits(verdict.refused, seen);
     }
-    if (behind && forecast == Forecast::kYes) {
+    if (forecast == Forecast::kYes && !gate.queue_->empty()) {
       const std::uint32_t refused = verdict.refused;
       verdict = gate.forecast_behind(gate.limits_, request.cost, request.priority, now);
       verdict.refused = refused;
+      // Where one gate lets it wait, those who wait at another may come first.
+      verdict.decision.exact = verdict.decision.exact && count_ == 1;
     }
     wait(gate, verdict);
   }

@@ -19,7 +19,11 @@ Result<void> Permit::settle(const Cost& actual) {
   settled_ = true;
   const Instant now = gate_->clock().now();
   Effects effects;
-  for_each_share([&](Gate& gate, Slot) { gate.settle(*this, actual, now, effects); });
+  std::uint8_t turns = turns_;
+  for_each_share([&](Gate& gate, Slot) {
+    gate.settle(*this, (turns & 1U) != 0 ? turn_ : 0, actual, now, effects);
+    turns >>= 1;
+  });
   effects.run();
   return {};
 }

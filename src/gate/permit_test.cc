@@ -22,8 +22,8 @@ struct PermitTest : GateTest {
 };
 
 TEST_F(PermitTest, SettlingRefundsWhatWasNotUsed) {  // S3.10
-  for (Gate* gate : {&open({a_token_a_second(10)}),
-                     &open({a_token_a_second(10), LimitSpec::concurrency(1)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(10)}), &open({a_token_a_second(10), LimitSpec::concurrency(1)})}) {
     Permit permit = take(*gate, Cost::call(9));
     EXPECT_TRUE(permit.settle(Cost::of(kTokens, 2)));
     EXPECT_EQ(available(*gate), 8);
@@ -31,8 +31,8 @@ TEST_F(PermitTest, SettlingRefundsWhatWasNotUsed) {  // S3.10
 }
 
 TEST_F(PermitTest, SettlingMoreThanWasEstimatedIsADebt) {
-  for (Gate* gate : {&open({a_token_a_second(10)}),
-                     &open({a_token_a_second(10), LimitSpec::concurrency(1)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(10)}), &open({a_token_a_second(10), LimitSpec::concurrency(1)})}) {
     Permit permit = take(*gate, Cost::call(9));
     EXPECT_TRUE(permit.settle(Cost::of(kTokens, 25)));
     EXPECT_EQ(available(*gate), -15);

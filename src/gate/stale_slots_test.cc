@@ -58,8 +58,8 @@ TEST_F(StaleSlotsTest, TakesBackAllStaleOnesAndNoFreshOne) {
   Permit fresh = take(gate, "fresh");
   time.advance(1s + 1ns);
   EXPECT_TRUE(gate.try_acquire(slots("b")));
-  EXPECT_EQ(reclaimed(), (std::vector<std::string>{"first after 11000000001",
-                                                   "second after 10000000001"}));
+  EXPECT_EQ(reclaimed(),
+            (std::vector<std::string>{"first after 11000000001", "second after 10000000001"}));
   EXPECT_EQ(available(gate), 3);
 }
 

@@ -4,13 +4,6 @@
 #include <cassert>
 
 namespace weir {
-namespace {
-
-Int128 stretch(std::int64_t share, std::uint32_t weight, Int128 scale) {
-  return static_cast<Int128>(share) * scale / std::max<std::uint32_t>(weight, 1);
-}
-
-}  // namespace
 
 void Line::insert(Waiter& waiter) {
   Waiter* before = back_;  // newcomers arrive last; only one that comes back looks further
@@ -40,7 +33,7 @@ Waiter* WaitQueue::head() const {
 
 void WaitQueue::file(Level& level, Flow& flow) {
   const Waiter& next = *flow.line.front();
-  flow.tag = flow.start + stretch(next.share, next.weight, kShareScale);
+  flow.tag = flow.start + stretch(next.share, next.weight);
   level.order.emplace(Key{flow.tag, flow.turn}, &flow);
 }
 
@@ -113,7 +106,7 @@ void WaitQueue::correct(int priority, std::uint64_t turn, std::int64_t share) {
   Flow& flow = found->second;
   const bool waiting = flow.line.front() != nullptr;
   if (waiting) unfile(level->second, flow);
-  flow.start += stretch(share, flow.weight, kShareScale);
+  flow.start += stretch(share, flow.weight);
   if (waiting) file(level->second, flow);
 }
 

@@ -10,8 +10,10 @@
 // one.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "gate/waiter.h"
@@ -63,17 +65,31 @@ class WaitQueue {
   // The first waiter whose deadline is not after `now`: of one deadline, the earliest arrival.
   Waiter* expired(Instant now) const;
 
-  // Visits those of at least `priority`, the highest first, until `visit` returns false.
+  // Visits all in the order in which they would be served if nobody else came and nobody left,
+  // until `visit` returns false.
   template <class F>
-  void for_each_ahead(int priority, F visit) const {
-    for (auto level = levels_.begin(); level != levels_.end() && level->first >= priority;
-         ++level) {
-      for (const Waiter* w = level->second.first.front(); w != nullptr; w = w->next) {
+  void for_each(F visit) const {
+    for (const auto& [priority, level] : levels_) {
+      for (const Waiter* w = level.first.front(); w != nullptr; w = w->next) {
         if (!visit(*w)) return;
       }
-      for (const auto& [tag, flow] : level->second.order) {
-        for (const Waiter* w = flow->line.front(); w != nullptr; w = w->next) {
-          if (!visit(*w)) return;
+      // An agent's second waiter has its turn where that of its first ends, and so on.
+      std::map<Key, const Waiter*> later;
+      auto flow = level.order.begin();
+      while (flow != level.order.end() || !later.empty()) {
+        Key key;
+        const Waiter* waiter = nullptr;
+        if (flow != level.order.end() && (later.empty() || flow->first < later.begin()->first)) {
+          key = flow->first;
+          waiter = flow->second->line.front();
+          ++flow;
+        } else {
+          std::tie(key, waiter) = *later.begin();
+          later.erase(later.begin());
+        }
+        if (!visit(*waiter)) return;
+        if (const Waiter* next = waiter->next) {
+          later[{key.first + stretch(next->share, next->weight), key.second}] = next;
         }
       }
     }
@@ -87,6 +103,10 @@ class WaitQueue {
   static constexpr std::size_t kIdleFlowsMax = 65'536;
 
   using Key = std::pair<Int128, std::uint64_t>;  // tag, then turn: a total order
+
+  static Int128 stretch(std::int64_t share, std::uint32_t weight) {
+    return share * kShareScale / std::max<std::uint32_t>(weight, 1);
+  }
 
   struct Level {
     Int128 virtual_time = 0;

@@ -88,13 +88,12 @@ TEST_F(WaitingTest, PriorityIsStrict) {
   time.advance(2s);
   ask("highest", gate, tokens("d", 3, 8));
   time.advance(1h);
-  EXPECT_EQ(ended_now(),
-            (Endings{{"highest", 3s}, {"high", 7s}, {"middle", 8s}, {"low", 9s}}));
+  EXPECT_EQ(ended_now(), (Endings{{"highest", 3s}, {"high", 7s}, {"middle", 8s}, {"low", 9s}}));
 }
 
 TEST_F(WaitingTest, AnAttemptIsRefusedWhileAWaiterOfEqualOrHigherPriorityIsQueued) {
-  for (Gate* gate : {&open({a_token_a_second(10)}),
-                     &open({a_token_a_second(10), LimitSpec::concurrency(9)})}) {
+  for (Gate* gate :
+       {&open({a_token_a_second(10)}), &open({a_token_a_second(10), LimitSpec::concurrency(9)})}) {
     ASSERT_TRUE(gate->try_spend(10));
     ask(*gate, tokens("a", 5, 3));
     time.advance(2s);  // two tokens are there, and kept for the waiter
@@ -237,8 +236,7 @@ TEST_F(WaitingTest, ClosingServesNobodyWhomALargerHeadKeptWaiting) {
   ask("small", gate, tokens("a", 2));
   time.advance(5s);
   gate.close();
-  EXPECT_EQ(ended_now(),
-            (Endings{{"large", 5s, Errc::kClosed}, {"small", 5s, Errc::kClosed}}));
+  EXPECT_EQ(ended_now(), (Endings{{"large", 5s, Errc::kClosed}, {"small", 5s, Errc::kClosed}}));
   EXPECT_EQ(available(gate), 5);
 }
 

@@ -18,13 +18,7 @@ class Concurrency {
   };
 
   // Fails with kInvalidLimit unless max is in [1, kAmountMax].
-  static Result<Concurrency> create(Amount max) {
-    if (max <= 0 || max > kAmountMax) {
-      return fail(Errc::kInvalidLimit, "concurrency must be from 1 to " +
-                                           std::to_string(kAmountMax) + ": " + std::to_string(max));
-    }
-    return Concurrency{max};
-  }
+  static Result<Concurrency> create(Amount max);
 
   State start(Instant /*now*/) const { return {}; }
   Decision check(const State& state, Amount cost, Instant /*now*/) const {

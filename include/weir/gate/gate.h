@@ -64,7 +64,8 @@ class Gate final : private Alarm {
  public:
   static constexpr std::size_t kLimitsMax = 16;
 
-  // Fails with kInvalidLimit for a limit out of range and for two limits of one name.
+  // Fails with kInvalidLimit for a limit out of range and for two limits of one name, with
+  // kInvalidConfig for a stale_after that is negative or longer than kPeriodMax.
   static Result<std::unique_ptr<Gate>> create(GateConfig config,
                                               TimeSource time = TimeSource::system());
   ~Gate();
@@ -105,7 +106,8 @@ class Gate final : private Alarm {
   void refund(const Cost& cost);
 
   // Replaces the limits while waiters wait. A limit keeps what it has left if one of its name was
-  // there before; a new one starts full. Waiters that can never fit any more end with kNeverFits.
+  // there before; a new one starts full, except that slots held stay held. Waiters that can never
+  // fit any more end with kNeverFits.
   // Fails as create() does, and then changes nothing.
   Result<void> set_limits(std::vector<LimitSpec> limits);
 
@@ -142,6 +144,7 @@ class Gate final : private Alarm {
   // All below want the lock (Hold).
   Verdict decide(const Cost& cost, Instant now, Effects& effects);
   static Verdict check_all(const std::vector<Limit>& limits, const Cost& cost, Instant now);
+  // When an attempt that is refused would be admitted, with those who wait served meanwhile.
   Verdict forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
                           Instant now) const;
   // The limits as they are, those in the word included.
@@ -154,6 +157,9 @@ class Gate final : private Alarm {
   Permit::Slot take(const Cost& cost, std::string_view agent, Instant now);
   bool reclaim_stale(Instant now, Effects& effects);
   void give_back_slot(std::uint32_t index);
+  Amount slots_held() const;
+  // limits_[0] has the state from now on.
+  void give_up_word();
   std::int64_t share(const Cost& cost) const;
   void enqueue(Waiter& waiter);
   void arm(Instant now);
@@ -169,7 +175,9 @@ class Gate final : private Alarm {
   void drain_here(Instant now, std::vector<Gate*>& moved_to, Effects& effects);
   // Asks the other gates of the path of `waiter`, the head here; false if it waits for a backing.
   bool serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to, Effects& effects);
-  void settle(const Permit& permit, const Cost& actual, Instant now, Effects& effects);
+  // `turn`: whose turn in this gate's queue it was; 0 if nobody's.
+  void settle(const Permit& permit, std::uint64_t turn, const Cost& actual, Instant now,
+              Effects& effects);
   void release(Permit::Slot slot);
 
   // Read by every attempt, written never after create().

@@ -28,6 +28,7 @@ class Permit {
         cost_(other.cost_),
         turn_(other.turn_),
         priority_(other.priority_),
+        turns_(other.turns_),
         held_(std::exchange(other.held_, false)),
         settled_(other.settled_),
         rest_(std::move(other.rest_)) {}
@@ -86,8 +87,9 @@ class Permit {
   Slot slot_;
   Instant charged_at_{};
   Cost cost_;
-  std::uint64_t turn_ = 0;  // whose turn in the queue it was; 0 if it never waited
+  std::uint64_t turn_ = 0;  // whose turn in the queues it was
   int priority_ = 0;
+  std::uint8_t turns_ = 0;  // the gates, by position, in whose queues it was
   bool held_ = false;  // some slot is to be given back
   bool settled_ = false;
   std::unique_ptr<Rest> rest_;

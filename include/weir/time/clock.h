@@ -26,7 +26,8 @@ class Clock {
   // tenth of an admission.
   Instant now() const {
 #if defined(__x86_64__)
-    if (tsc_.scale != 0) [[likely]] return tsc_.read();
+    if (tsc_.scale != 0) [[likely]]
+      return tsc_.read();
 #endif
     if (cached_ns_ != nullptr) return Instant{Nanos{cached_ns_->load(std::memory_order_relaxed)}};
     return read();
