@@ -46,10 +46,12 @@ void expect_sound(const Limit& limit, Amount cost, Instant now) {
   const std::int64_t share = limit.share(cost);
   ASSERT_GE(share, 1);
   ASSERT_LE(share, std::numeric_limits<std::int64_t>::max() / 1024);
-  const auto exact_share =
-      std::ldexp(static_cast<double>(cost) / static_cast<double>(limit.capacity()), 32);
-  if (cost <= limit.capacity()) {
-    ASSERT_NEAR(static_cast<double>(share), exact_share, 1.0);
+  const bool by_rate = limit.spec().algorithm == LimitSpec::Algorithm::kTokenBucket ||
+                       limit.spec().algorithm == LimitSpec::Algorithm::kWarmUp;
+  const Amount whole = by_rate ? limit.spec().amount : limit.capacity();
+  if (cost <= whole) {
+    const double part = static_cast<double>(cost) / static_cast<double>(whole);
+    ASSERT_NEAR(static_cast<double>(share), std::ldexp(part, 32), 1.0);
   }
 }
 

@@ -188,7 +188,9 @@ void Limit::carry_over(const Limit& old, Instant now) {
 
 std::int64_t Limit::share(Amount cost) const {
   if (cost == 0) return 0;
-  const Int128 share = (static_cast<Int128>(cost) << 32) / capacity();
+  const bool by_rate = spec_.algorithm == LimitSpec::Algorithm::kTokenBucket ||
+                       spec_.algorithm == LimitSpec::Algorithm::kWarmUp;
+  const Int128 share = (static_cast<Int128>(cost) << 32) / (by_rate ? spec_.amount : capacity());
   return static_cast<std::int64_t>(std::clamp<Int128>(share, 1, kShareMax));
 }
 

@@ -111,19 +111,25 @@ TEST(Limit, GivesBackSlotsAndNothingElse) {
   EXPECT_EQ(tokens.available(Instant{}), 1);
 }
 
-TEST(Limit, SaysAShareOfItsCapacityInThirtyTwoBitsOfFraction) {
+TEST(Limit, SaysAShareOfItselfInThirtyTwoBitsOfFraction) {
   const Limit limit = make(LimitSpec::token_bucket(Unit::kTokens, {1'000, 1s}));
   constexpr std::int64_t kOne = std::int64_t{1} << 32;
   EXPECT_EQ(limit.share(1'000), kOne);
   EXPECT_EQ(limit.share(250), kOne / 4);
   EXPECT_EQ(limit.share(2'000), 2 * kOne);
+  const Limit small_burst = make(LimitSpec::token_bucket(Unit::kTokens, {1'000, 1s}, 10));
+  EXPECT_EQ(small_burst.share(10), kOne / 100);
+  const Limit warm_up = make(LimitSpec::warm_up_rate(Unit::kTokens, {{1'000, 1s}, 1s}));
+  EXPECT_EQ(warm_up.share(250), kOne / 4);
+  const Limit stepped = make(LimitSpec::stepped(Unit::kTokens, {900, 100, 6s}));
+  EXPECT_EQ(stepped.share(450), kOne / 2);
   const Limit vast = make(LimitSpec::fixed_window(Unit::kTokens, {kAmountMax, 1s}));
   EXPECT_EQ(vast.share(1), 1);
 }
 
-// 10^15 of a capacity of 1 is more than 32 bits before the point: it saturates, and stays larger
+// 10^15 of a limit of 1 is more than 32 bits before the point: it saturates, and stays larger
 // than any share below it.
-TEST(Limit, SaturatesAShareFarAboveItsCapacity) {
+TEST(Limit, SaturatesAShareFarAboveTheLimit) {
   LimitSpec spec = LimitSpec::token_bucket(Unit::kTokens, {1, 1s});
   spec.oversize = LimitSpec::Oversize::kOnDebt;
   const Limit limit = make(spec);

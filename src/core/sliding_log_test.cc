@@ -121,6 +121,22 @@ TEST(SlidingLog, RemembersTheLatestInstantWhenRefundedEntriesMakeRoom) {
       });
 }
 
+TEST(SlidingLog, RemembersEachChargeApartOnceRefundedEntriesMakeRoom) {
+  timeline::of(SlidingLog::create({2, 10s}))
+      .runs({
+          admits(1s, 2, 0),
+          refunds(1s, 2, 1s, 2),
+          admits(2s, 2, 0),
+          refunds(2s, 2, 2s, 2),
+          admits(3s, 2, 0),
+          refunds(3s, 2, 3s, 2),
+          admits(4s, 1, 1),
+          admits(8s, 1, 0),
+          waits(8s, 1, 6s, 0),
+          admits(14s, 1, 0),
+      });
+}
+
 TEST(SlidingLog, RefundsAChargeOfAnInstantOutsideTheTimeLine) {
   timeline::of(SlidingLog::create({10, 1min}))
       .runs({

@@ -32,6 +32,10 @@ Int128 admitted_in_a_year(const A& algorithm, Amount least, Amount most) {
       total += cost;
       continue;
     }
+    if (decision.retry_after <= 0ns) {
+      ADD_FAILURE() << "a wait for nothing";
+      return 0;
+    }
     now += decision.retry_after;
     if (now > kEnd) break;
   }

@@ -33,7 +33,7 @@ Waiter* WaitQueue::head() const {
 
 void WaitQueue::file(Level& level, Flow& flow) {
   const Waiter& next = *flow.line.front();
-  flow.tag = flow.start + stretch(next.share, next.weight);
+  flow.tag = flow.start + stretch(next.share, flow.weight);
   level.order.emplace(Key{flow.tag, flow.turn}, &flow);
 }
 
@@ -46,10 +46,12 @@ void WaitQueue::push(Waiter& waiter) {
   if (level.flows.size() > 2 * level.order.size() + 64) forget_idle_flows(level);
   Flow& flow = level.flows[waiter.turn];
   flow.turn = waiter.turn;
-  flow.weight = waiter.weight;
   waiter.flow = &flow;
   if (flow.line.front() == nullptr) {
-    flow.start = std::max(flow.start, level.virtual_time);
+    flow.weight = std::max<std::uint32_t>(waiter.weight, 1);
+    level.weight += flow.weight;
+    flow.start = std::max(flow.start, level.virtual_time - flow.overpaid);
+    flow.overpaid = 0;
   } else {
     unfile(level, flow);
   }
@@ -80,9 +82,16 @@ void WaitQueue::leave(Waiter& waiter, Turn turn) {
   } else {
     Flow& flow = *waiter.flow;
     unfile(level, flow);
-    if (turn == Turn::kUsed) level.virtual_time = flow.start = flow.tag;
+    if (turn == Turn::kUsed) {
+      level.virtual_time += stretch(waiter.share, level.weight);
+      flow.start = flow.tag;
+    }
     flow.line.erase(waiter);
-    if (flow.line.front() != nullptr) file(level, flow);
+    if (flow.line.front() != nullptr) {
+      file(level, flow);
+    } else {
+      level.weight -= flow.weight;
+    }
   }
   if (waiter.deadline != kEndOfTime) deadlines_.erase({waiter.deadline, waiter.arrival});
   --size_;
@@ -99,15 +108,19 @@ void WaitQueue::forget_idle_flows(Level& level) {
 }
 
 void WaitQueue::correct(int priority, std::uint64_t turn, std::int64_t share) {
-  const auto level = levels_.find(priority);
-  if (level == levels_.end()) return;
-  const auto found = level->second.flows.find(turn);
-  if (found == level->second.flows.end()) return;
+  const auto at = levels_.find(priority);
+  if (at == levels_.end()) return;
+  Level& level = at->second;
+  if (level.weight > 0) level.virtual_time += stretch(share, level.weight);
+  const auto found = level.flows.find(turn);
+  if (found == level.flows.end()) return;
   Flow& flow = found->second;
   const bool waiting = flow.line.front() != nullptr;
-  if (waiting) unfile(level->second, flow);
-  flow.start += stretch(share, flow.weight);
-  if (waiting) file(level->second, flow);
+  if (waiting) unfile(level, flow);
+  const Int128 correction = stretch(share, flow.weight);
+  flow.start += correction;
+  if (!waiting) flow.overpaid = std::max<Int128>(flow.overpaid - correction, 0);
+  if (waiting) file(level, flow);
 }
 
 Instant WaitQueue::next_deadline() const {

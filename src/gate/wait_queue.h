@@ -2,12 +2,12 @@
 // priority by agent, fairly; within an agent by arrival. Not thread-safe: the gate's lock guards
 // it.
 //
-// Fairness is self-clocked fair queueing. Each agent's next waiter has a tag: where its agent's
-// last turn ended, plus its share of the gate's limits divided by its weight; the lowest tag is
-// served, and its tag becomes the virtual time, before which no newcomer's turn can start. So equal
-// weights get equal shares whatever the sizes, a large request is passed only until the others have
-// had as much, and neither an idle agent saves up turns nor a stream of new agents starves an old
-// one.
+// Fairness is weighted fair queueing. Each agent's next waiter has a tag: where its agent's last
+// turn ended, plus its share of the gate's limits divided by its agent's weight; the lowest tag is
+// served. The virtual time runs with the work: by what is served, divided by the weights of all who
+// wait; no newcomer's turn starts before it. So equal weights get equal shares whatever the sizes,
+// a large request is passed only until the others have had as much, and neither an idle agent saves
+// up turns nor a stream of new agents starves an old one.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,9 @@ class Line {
 struct Flow {
   std::uint64_t turn = 0;
   std::uint32_t weight = 1;
-  Int128 start = 0;  // where its next turn starts, in shares × kShareScale / weight
-  Int128 tag = 0;    // where it ends: the key under which the flow stands in the order
+  Int128 start = 0;     // where its next turn starts, in shares × kShareScale / weight
+  Int128 overpaid = 0;  // given back while it had nobody in line; the virtual time was not
+  Int128 tag = 0;       // where it ends: the key under which the flow stands in the order
   Line line;
 };
 
@@ -89,7 +90,7 @@ class WaitQueue {
         }
         if (!visit(*waiter)) return;
         if (const Waiter* next = waiter->next) {
-          later[{key.first + stretch(next->share, next->weight), key.second}] = next;
+          later[{key.first + stretch(next->share, next->flow->weight), key.second}] = next;
         }
       }
     }
@@ -104,13 +105,14 @@ class WaitQueue {
 
   using Key = std::pair<Int128, std::uint64_t>;  // tag, then turn: a total order
 
-  static Int128 stretch(std::int64_t share, std::uint32_t weight) {
-    return share * kShareScale / std::max<std::uint32_t>(weight, 1);
+  static Int128 stretch(std::int64_t share, std::uint64_t weight) {
+    return share * kShareScale / static_cast<Int128>(weight);
   }
 
   struct Level {
     Int128 virtual_time = 0;
-    Line first;  // back from a lower gate
+    std::uint64_t weight = 0;  // of all flows in the order
+    Line first;                // back from a lower gate
     std::unordered_map<std::uint64_t, Flow> flows;
     std::map<Key, Flow*> order;  // those with somebody in line
     std::size_t size = 0;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -14,11 +14,13 @@ Error invalid(const char* rule, const std::string& value) {
   return {Errc::kInvalidConfig, std::string{rule} + ": " + value};
 }
 
+// In as many digits as it takes.
 std::string spell(double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g", value);
-  return text.data();
+  const auto [end, _] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
 }
+std::string spell(Nanos value) { return std::to_string(value.count()) + " ns"; }
 
 // The simplest fraction within 10^-12 of what was asked, by continued fractions: a third of a
 // permit a second is 1 per 3 s and not 3333333333 per 10^10 s.
@@ -37,7 +39,9 @@ Rate rate_of(double per_second) {
     if (amount > 0 && error <= per_nano * 1e-12) break;
     rest = 1 / (rest - whole);
   }
-  return {static_cast<Amount>(amount), Nanos{static_cast<std::int64_t>(period)}};
+  // The lowest rate's period is rounded to a multiple of 4 ns.
+  return {static_cast<Amount>(amount),
+          std::min(Nanos{static_cast<std::int64_t>(period)}, kPeriodMax)};
 }
 
 Result<LimitSpec> limit_of(const RateLimiterConfig& config) {
@@ -53,15 +57,22 @@ Result<LimitSpec> limit_of(const RateLimiterConfig& config) {
         invalid("burst_size must be at least 1", std::to_string(config.burst_size)));
   }
   if (config.warmup_period < Nanos{0}) {
-    return std::unexpected(invalid("warmup_period must not be negative",
-                                   std::to_string(config.warmup_period.count()) + " ns"));
+    return std::unexpected(
+        invalid("warmup_period must not be negative", spell(config.warmup_period)));
   }
   const Rate rate = rate_of(config.permits_per_second);
   LimitSpec spec;
   if (config.algorithm != RateLimiterConfig::Algorithm::kTokenBucket) {
     if (config.window <= Nanos{0}) {
+      return std::unexpected(invalid("window must be positive", spell(config.window)));
+    }
+    if (config.burst_size > 1) {
       return std::unexpected(
-          invalid("window must be positive", std::to_string(config.window.count()) + " ns"));
+          invalid("burst_size is for a token bucket", std::to_string(config.burst_size)));
+    }
+    if (config.warmup_period > Nanos{0}) {
+      return std::unexpected(
+          invalid("warmup_period is for a token bucket", spell(config.warmup_period)));
     }
     const double window_seconds = std::chrono::duration<double>(config.window).count();
     const double in_window = std::floor(config.permits_per_second * window_seconds + 1e-9);
@@ -96,7 +107,7 @@ Result<void> check_permits(Amount permits) {
 
 Result<Nanos> waited_since(Instant asked, const Result<Permit>& permit) {
   if (!permit) return std::unexpected(permit.error());
-  return std::max(permit->charged_at() - asked, Nanos{0});
+  return permit->waited() ? std::max(permit->charged_at() - asked, Nanos{0}) : Nanos{0};
 }
 
 }  // namespace
@@ -128,6 +139,7 @@ RateLimiter RateLimiter::unlimited() {
 
 Result<Nanos> RateLimiter::acquire_n(Amount permits, const Patience& patience) {
   if (auto good = check_permits(permits); !good) return std::unexpected(good.error());
+  if (permits == 0) return Nanos{0};
   const Instant asked = gate_->clock().now();
   const auto permit = gate_->acquire({.cost = Cost::of(Unit::kRequests, permits)}, patience);
   return waited_since(asked, permit);
@@ -136,6 +148,10 @@ Result<Nanos> RateLimiter::acquire_n(Amount permits, const Patience& patience) {
 Ticket RateLimiter::acquire_async(Amount permits, Instant deadline, Done done) {
   if (auto good = check_permits(permits); !good) {
     done(std::unexpected(good.error()));
+    return {};
+  }
+  if (permits == 0) {
+    done(Nanos{0});
     return {};
   }
   const Instant asked = gate_->clock().now();
@@ -152,7 +168,8 @@ Result<void> RateLimiter::try_acquire_n(Amount permits) {
     return fail(Errc::kNeverFits, "more permits than the burst of " + std::to_string(burst_) +
                                       ": " + std::to_string(permits));
   }
-  if (!gate_->try_spend(permits)) return fail(Errc::kCapacityExhausted);
+  const auto permit = gate_->try_acquire({.cost = Cost::of(Unit::kRequests, permits)});
+  if (!permit) return fail(permit.error().code);
   return {};
 }
 

@@ -75,8 +75,9 @@ class Limit {
   // running window. Changing a limit mints nothing.
   void carry_over(const Limit& old, Instant now);
 
-  // cost ÷ capacity as a 32.32 fixed-point number: what fairness counts in. At least 1 for a cost
-  // of at least 1; at most 2^20 capacities, so that sums stay inside 64 bits.
+  // cost ÷ limit as a 32.32 fixed-point number: what fairness counts in. The limit of a rate is its
+  // amount, not its burst: who uses much of a small burst does not thereby use much of the quota.
+  // At least 1 for a cost of at least 1; at most 2^20 limits, so that sums stay inside 64 bits.
   std::int64_t share(Amount cost) const;
 
   // The one-word token bucket inside, if this is one; for gates that keep its state in an atomic.

@@ -18,7 +18,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +42,8 @@ struct ResourceKey {
   friend constexpr bool operator==(const ResourceKey&, const ResourceKey&) = default;
 };
 
+namespace detail {
+
 struct SipKey {
   std::uint64_t low;
   std::uint64_t high;
@@ -50,6 +51,8 @@ struct SipKey {
 
 // SipHash-2-4 with a result of 128 bits (Aumasson, Bernstein 2012): what longer names go through.
 ResourceKey siphash_2_4_128(std::string_view bytes, SipKey key);
+
+}  // namespace detail
 
 struct BucketTableSpec {
   BucketSpec limit;
@@ -68,9 +71,10 @@ class BucketTable {
  public:
   static constexpr std::size_t kCapacityMax = std::size_t{1} << 30;
 
-  // Takes about 43 bytes a resource, which the system provides as they are used. Fails with
-  // kInvalidLimit if the limit is out of range or its rate does not fit one word (TokenBucket), and
-  // with kInvalidCapacity if the capacity is not in [1, kCapacityMax] or there is no memory for it.
+  // Takes 43 bytes for each resource of the capacity, which the system provides as they are used,
+  // in large pages. Fails with kInvalidLimit if the limit is out of range or its rate does not fit
+  // one word (TokenBucket), and with kInvalidCapacity if the capacity is not in [1, kCapacityMax]
+  // or there is no memory for it. The clock must outlive the table.
   static Result<std::unique_ptr<BucketTable>> create(BucketTableSpec spec, const Clock& clock);
 
   // Tries to spend `cost`.
@@ -85,8 +89,9 @@ class BucketTable {
   }
   Decision try_acquire(ResourceKey key, Amount cost, Instant now);
 
-  // Decides each key by itself, in order, all at one `now`: out[i] is the answer to keys[i]. Quicker
-  // than one by one, because memory is fetched ahead. `costs` and `out` are as long as `keys`.
+  // Decides each key by itself, in order, all at one `now`: out[i] is the answer to keys[i].
+  // Quicker than one by one, because memory is fetched ahead. `costs` and `out` are as long as
+  // `keys`.
   void try_acquire_batch(std::span<const ResourceKey> keys, std::span<Decision> out,
                          Amount cost = 1);
   void try_acquire_batch(std::span<const ResourceKey> keys, std::span<const Amount> costs,
@@ -104,7 +109,7 @@ class BucketTable {
   // place serves another as soon as the bucket would have been full by itself.
   bool erase(ResourceKey key);
 
-  std::size_t size() const;  // resources known; approximate while others write
+  std::size_t size() const;          // resources known; approximate while others write
   std::size_t memory_bytes() const;  // reserved
   BucketTableMetrics metrics() const;
 
@@ -114,13 +119,14 @@ class BucketTable {
   enum class Unsettled : std::uint8_t;
   enum class Step : std::uint8_t;
   enum Counter : std::size_t { kAdmitted, kRefused, kFull, kInserted, kEvicted, kErased };
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(Slot* slots) const;
   };
+  using Slots = std::unique_ptr<Slot[], Unmap>;
   static constexpr std::size_t kStripes = 256;
 
-  BucketTable(TokenBucket bucket, std::unique_ptr<void, Free> memory, std::size_t slots,
-              const Clock& clock);
+  BucketTable(TokenBucket bucket, Slots slots, const Clock& clock);
 
   std::uint64_t hash(ResourceKey key) const;
   Slot* window(std::uint64_t hash) const;
@@ -137,10 +143,9 @@ class BucketTable {
 
   const Clock& clock_;
   const TokenBucket bucket_;
-  const SipKey secret_;
-  const std::unique_ptr<void, Free> memory_;
-  const std::size_t slot_count_;
-  Slot* const slots_;
+  const std::array<std::uint64_t, 4> secret_;
+  const Slots slots_;
+  const std::uint64_t windows_;  // how many of them begin in slots_
 
   // The latest instant at which a slot changed hands.
   alignas(64) std::atomic<std::int64_t> forgotten_at_{0};

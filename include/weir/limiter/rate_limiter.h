@@ -25,7 +25,8 @@ struct RateLimiterConfig {
 
   double permits_per_second = 1.0;
   Amount burst_size = 1;  // token bucket only
-  // How long the rate climbs from a third of itself after idleness. Not with a burst above 1.
+  // How long the rate climbs from a third of itself after idleness. Token bucket only, and not with
+  // a burst above 1, nor at a rate that one word cannot count (some above 20,000 a second).
   Nanos warmup_period{0};
   Algorithm algorithm = Algorithm::kTokenBucket;
   Nanos window = std::chrono::seconds{1};  // sliding algorithms only
@@ -74,9 +75,9 @@ class RateLimiter {
   // Admits everything.
   static RateLimiter unlimited();
 
-  // Waits for its permits and tells how long that took. More than the burst is admitted once the
-  // bucket is full, on debt: those who come next pay for it. No permits succeed at once; a
-  // negative count is kInvalidCost.
+  // Waits for its permits and tells how long that took, 0 if they were there. More than the burst
+  // is admitted once the bucket is full, on debt: those who come next pay for it. No permits
+  // succeed at once; a negative count is kInvalidCost.
   Result<Nanos> acquire(const Patience& patience = {}) { return acquire_n(1, patience); }
   Result<Nanos> acquire_n(Amount permits, const Patience& patience = {});
 
@@ -84,7 +85,7 @@ class RateLimiter {
   using Done = std::move_only_function<void(Result<Nanos>)>;
   Ticket acquire_async(Amount permits, Instant deadline, Done done);
 
-  // Never waits. Refused: kCapacityExhausted; more than the burst: kNeverFits.
+  // Never waits. Refused: kCapacityExhausted, or kClosed; more than the burst: kNeverFits.
   bool try_acquire() { return gate_->try_spend(1); }
   bool try_acquire(Instant now) { return gate_->try_spend(1, now); }
   Result<void> try_acquire_n(Amount permits);
