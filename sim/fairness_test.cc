@@ -142,7 +142,10 @@ TEST_F(FairnessTest, WeightsOneTwoFourGiveSharesOneTwoFour) {
 TEST_F(FairnessTest, SettlementCorrectsTheSharesOfThoseWhoEstimateTooHigh) {
   gate_of({LimitSpec::token_bucket(Unit::kTokens, {100'000, 1min}, 40'000)});
   for (int i = 0; i < 10; ++i) {
-    agent({.smallest = 100, .largest = 2'000, .estimate = i % 2 == 0 ? 4.0 : 1.0, .at_once = 1 + i % 3});
+    agent({.smallest = 100,
+           .largest = 2'000,
+           .estimate = i % 2 == 0 ? 4.0 : 1.0,
+           .at_once = 1 + i % 3});
   }
   run(24h);
   for (const auto& each : agents_) {

@@ -15,8 +15,9 @@ class Dice {
  public:
   explicit Dice(std::uint64_t seed) : engine_(seed) {}
 
+  // From `low` to `high`, both included; `low` if there is nothing between them.
   std::int64_t between(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>{low, high}(engine_);
+    return std::uniform_int_distribution<std::int64_t>{low, std::max(low, high)}(engine_);
   }
   bool one_in(int n) { return between(1, n) == 1; }
 

@@ -21,7 +21,7 @@ constexpr std::size_t kLineSlots = 2;
 // resource in 20 lies outside its first window, each further window leaves a fifth of those, and
 // one in 10^11 finds no slot.
 constexpr std::size_t kWindowSlots = 8;
-constexpr int kWindows = 16;
+constexpr std::size_t kWindows = 16;
 
 // How far a batch fetches ahead: more lines than a core can have under way.
 constexpr std::size_t kAhead = 16;
@@ -31,9 +31,9 @@ std::atomic_ref<T> atomic(T& value) {
   return std::atomic_ref<T>(value);
 }
 
-template <class Atomic>
-void raise(Atomic&& atomic, std::int64_t least) {
-  std::int64_t seen = atomic.load(std::memory_order_relaxed);
+template <class Atomic, class T>
+void raise(Atomic&& atomic, T least) {
+  T seen = atomic.load(std::memory_order_relaxed);
   while (seen < least && !atomic.compare_exchange_weak(seen, least, std::memory_order_acq_rel,
                                                        std::memory_order_relaxed)) {
   }
@@ -81,12 +81,11 @@ struct Sip {
   std::uint64_t result() const { return v0 ^ v1 ^ v2 ^ v3; }
 };
 
+// The first eight bytes, or all there are.
 std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t word = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    word |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  }
-  return word;
+  bytes.copy(reinterpret_cast<char*>(&word), sizeof(word));
+  return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ ResourceKey detail::siphash_2_4_128(std::string_view bytes, SipKey key) {
   sip.v1 ^= 0xee;
   const std::uint64_t length = bytes.size();
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
-    sip.absorb<2>(little_endian(bytes.substr(0, 8)));
+    sip.absorb<2>(little_endian(bytes));
   }
   sip.absorb<2>(little_endian(bytes) | length << 56);
   sip.v2 ^= 0xee;
@@ -111,7 +110,7 @@ ResourceKey ResourceKey::of(std::string_view name) {
   // The last byte tells a name of up to 15 bytes, whose length it is, from a hash.
   constexpr std::uint64_t kHashed = std::uint64_t{0xff} << 56;
   if (name.size() <= 15) {
-    return {.low = little_endian(name.substr(0, 8)),
+    return {.low = little_endian(name),
             .high = little_endian(name.substr(std::min<std::size_t>(name.size(), 8))) |
                     std::uint64_t{name.size()} << 56};
   }
@@ -207,9 +206,10 @@ BucketTable::Slot* BucketTable::window(std::uint64_t hash) const {
 // Visits the slots in which a resource may lie, in the order in which they are taken. The slot that
 // the visitor calls kHere; null if it says kNowhere or never decides.
 template <class Visit>
-BucketTable::Slot* BucketTable::probe(std::uint64_t hash, Visit&& visit) const {
+BucketTable::Slot* BucketTable::probe(std::uint64_t hash, std::size_t windows,
+                                      Visit&& visit) const {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-  for (int i = 0; i < kWindows; ++i, hash *= kOdd) {
+  for (std::size_t i = 0; i < windows; ++i, hash *= kOdd) {
     Slot* const slots = window(hash);
     for (std::size_t j = 0; j < kWindowSlots; ++j) {
       const Step step = visit(slots[j]);
@@ -223,7 +223,7 @@ BucketTable::Slot* BucketTable::probe(std::uint64_t hash, Visit&& visit) const {
 BucketTable::Sight BucketTable::find(ResourceKey key, std::uint64_t hash,
                                      Unsettled unsettled) const {
   std::int64_t word = 0;
-  Slot* const slot = probe(hash, [&](Slot& candidate) {
+  Slot* const slot = probe(hash, reach_.load(std::memory_order_relaxed), [&](Slot& candidate) {
     for (;;) {
       word = atomic(candidate.word).load(std::memory_order_acquire);
       if (word == Slot::kEmpty) return Step::kNowhere;
@@ -289,7 +289,9 @@ BucketTable::Slot* BucketTable::claim(std::uint64_t hash, std::int64_t now) {
     return word == Slot::kEmpty || (word != Slot::kBusy && word < now &&
                                     atomic(slot.highest).load(std::memory_order_relaxed) < now);
   };
-  return probe(hash, [&](Slot& slot) {
+  std::size_t visited = 0;
+  return probe(hash, kWindows, [&](Slot& slot) {
+    const std::size_t window = visited++ / kWindowSlots;
     std::int64_t word = atomic(slot.word).load(std::memory_order_acquire);
     if (!claimable(slot, word)) return Step::kOn;
     // Before the resource is gone, so that whoever misses it knows.
@@ -305,6 +307,7 @@ BucketTable::Slot* BucketTable::claim(std::uint64_t hash, std::int64_t now) {
       return Step::kOn;
     }
     if (former > 0) counters_.add_one(kEvicted);
+    raise(reach_, window + 1);
     return Step::kHere;
   });
 }

@@ -440,6 +440,44 @@ TEST_F(BucketTableThreadsTest, AdmitExactlyWhatABucketWouldWhileOthersEvictErase
   EXPECT_GT(table->metrics().evicted, kRounds * kPassers);
 }
 
+// Rounds at a standing clock, each of which begins with all that the table knows idle: threads race
+// for the slots of a table that is too small, and for resources that others are driving out.
+TEST_F(BucketTableThreadsTest, ChargeEveryAdmissionToItsOwnResource) {
+  constexpr std::uint64_t kResources = 3 * kSlotsMin;
+  constexpr int kRounds = 1000;
+  constexpr Amount kBurst = 1000;
+  const auto table = make({.rate = {1, 1s}, .burst = kBurst}, 1);
+  const auto name = [](std::uint64_t i) -> ResourceKey { return {.low = i / 7, .high = i % 7}; };
+  std::vector<std::atomic<Amount>> spent(kResources);
+  int round = 0;
+  std::barrier barrier(kThreads, [&]() noexcept {
+    for (std::uint64_t i = 0; i < kResources; ++i) {
+      EXPECT_EQ(table->available(name(i)).value_or(kBurst), kBurst - spent[i].exchange(0))
+          << "resource " << i << " in round " << round;
+    }
+    time.advance(kBurst * 1s + 1ns);
+    ++round;
+  });
+  in_parallel([&](std::size_t thread) {
+    std::mt19937_64 random(thread);
+    while (round < kRounds) {
+      for (int i = 0; i < 40; ++i) {
+        const std::uint64_t resource = random() % kResources;
+        const auto cost = static_cast<Amount>(1 + random() % 3);
+        if (!table->try_acquire(name(resource), cost).admitted()) continue;
+        spent[resource] += cost;
+        if (random() % 4 == 0) {
+          table->refund(name(resource), 1);
+          --spent[resource];
+        }
+      }
+      barrier.arrive_and_wait();
+    }
+  });
+  EXPECT_GT(table->metrics().evicted, static_cast<std::uint64_t>(kRounds));
+  EXPECT_GT(table->metrics().full, 0U);
+}
+
 // All on a handful of names, in a table that has no room for them.
 TEST_F(BucketTableThreadsTest, AdmitNoMoreThanGrantedInAFullTable) {
   constexpr std::uint64_t kResources = 3 * kSlotsMin;

@@ -99,6 +99,17 @@ TEST_F(ForecastTest, ItIsAGuessWhenSomeoneAheadWillGiveUp) {
   expect_a_guess(gate, tokens("b", 1));
 }
 
+// At 6 s the large one gives up, and the next one takes what the attempt had counted on.
+TEST_F(ForecastTest, ItIsAGuessWhenAWaiterOfLowerPriorityWillGiveUpAtThatInstant) {
+  Gate& gate = open({a_token_a_second(10)});
+  ASSERT_TRUE(gate.try_spend(10));
+  ask(gate, tokens("a", 9), at(6s));
+  ask(gate, tokens("a", 5));
+  const auto refused = gate.try_acquire(tokens("b", 6, 1));
+  ASSERT_FALSE(refused);
+  EXPECT_FALSE(refused.error().exact);
+}
+
 TEST_F(ForecastTest, ItIsExactWhenThoseAheadAreServedBeforeTheirDeadlines) {
   Gate& gate = open({a_token_a_second(10)});
   ASSERT_TRUE(gate.try_spend(10));

@@ -191,15 +191,18 @@ Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost,
   std::size_t served = 0;
   queue_->for_each([&](const Waiter& waiter) {
     const Instant turn = fits_at(waiter.cost);
+    const Instant leaves = std::max(at, std::min(turn, waiter.deadline));
     if (waiter.priority < priority) {
       due = fits_at(cost);
-      exact = exact && due <= queue_->next_deadline();
-      if (due < turn) return false;
+      if (due < leaves) {
+        exact = exact && due < queue_->next_deadline();
+        return false;
+      }
     }
     // Whoever leaves the queue, or has other gates to pass, changes what comes after in ways that
     // are not worth following.
     exact = exact && turn <= waiter.deadline && waiter.path.gates().size() == 1;
-    at = std::max(at, std::min(turn, waiter.deadline));
+    at = leaves;
     if (turn <= waiter.deadline) {
       for (Limit& limit : limits) limit.take(waiter.cost[limit.unit()], at);
     }
@@ -221,6 +224,11 @@ Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost,
 Decision Gate::forecast(const Cost& cost, Instant now) const {
   const std::lock_guard lock{mutex_};
   std::vector<Limit> limits = snapshot();
+  for (Limit& limit : limits) {
+    if (limit.borrowed() && !limit.check(cost[limit.unit()], now).admitted()) {
+      limit.give_back(stale_slots(now));
+    }
+  }
   Verdict verdict = check_all(limits, cost, now);
   if (verdict.decision.kind == Decision::Kind::kNever) return verdict.decision;
   if (verdict.decision.admitted() && !waits_behind(0)) return verdict.decision;
@@ -298,10 +306,22 @@ void Gate::give_back_slot(std::uint32_t index) {
   free_holder_ = index;
 }
 
+bool Gate::is_stale(std::uint32_t index, Instant now) const {
+  return index != Holder::kNobody && stale_after_ > Nanos{0} &&
+         now - holders_[index].since > stale_after_;
+}
+
+Amount Gate::stale_slots(Instant now) const {
+  Amount slots = 0;
+  for (std::uint32_t i = oldest_holder_; is_stale(i, now); i = holders_[i].next) {
+    slots += holders_[i].slots;
+  }
+  return slots;
+}
+
 bool Gate::reclaim_stale(Instant now, Effects& effects) {
   bool any = false;
-  if (stale_after_ <= Nanos{0}) return any;
-  while (oldest_holder_ != Holder::kNobody && now - holders_[oldest_holder_].since > stale_after_) {
+  while (is_stale(oldest_holder_, now)) {
     const Holder& holder = holders_[oldest_holder_];
     effects.note(observer_,
                  {.kind = Event::Kind::kReclaimed,

@@ -80,8 +80,11 @@ class GateModel {
     if (ask.deadline <= now_) return end(ask.id, Errc::kDeadlineExceeded);
     Level& level = levels_[ask.priority];
     Turn& turn = level.turns[ask.agent];
-    if (!in_line(ask.priority, ask.agent)) turn.start = std::max(turn.start, level.virtual_time);
-    turn.weight = ask.weight;
+    if (!in_line(ask.priority, ask.agent)) {
+      turn.start = std::max(turn.start, level.virtual_time - turn.overpaid);
+      turn.overpaid = 0;
+      turn.weight = std::max<std::uint32_t>(ask.weight, 1);
+    }
     waiting_.push_back({ask, share(ask.cost), now_});
     serve();
   }
@@ -103,12 +106,7 @@ class GateModel {
       if (excess < 0) limit.refund(-excess, held.since, now_);
       settled = settled.with(limit.unit(), actual[limit.unit()]);
     }
-    if (const auto level = levels_.find(held.ask.priority); held.waited && level != levels_.end()) {
-      if (const auto turn = level->second.turns.find(held.ask.agent);
-          turn != level->second.turns.end()) {
-        turn->second.start += stretch(share(settled) - share(held.ask.cost), turn->second.weight);
-      }
-    }
+    if (held.waited) correct(held.ask, share(settled) - share(held.ask.cost));
     serve();
   }
 
@@ -204,6 +202,7 @@ class GateModel {
   };
   struct Turn {
     Int128 start = 0;
+    Int128 overpaid = 0;
     std::uint32_t weight = 1;
   };
   struct Level {
@@ -211,8 +210,28 @@ class GateModel {
     std::map<std::string, Turn> turns;
   };
 
-  static Int128 stretch(std::int64_t share, std::uint32_t weight) {
-    return static_cast<Int128>(share) * (Int128{1} << 32) / std::max<std::uint32_t>(weight, 1);
+  static Int128 stretch(std::int64_t share, std::int64_t weight) {
+    return static_cast<Int128>(share) * (Int128{1} << 32) / weight;
+  }
+  // Of all agents with somebody in line.
+  std::int64_t weight_of(int priority) const {
+    std::int64_t sum = 0;
+    for (const auto& [agent, turn] : levels_.at(priority).turns) {
+      if (in_line(priority, agent)) sum += turn.weight;
+    }
+    return sum;
+  }
+  // The agent's turns have cost `share` more or less than they were counted for.
+  void correct(const Ask& ask, std::int64_t share) {
+    const auto level = levels_.find(ask.priority);
+    if (level == levels_.end()) return;
+    level->second.virtual_time += stretch(share, weight_of(ask.priority));
+    const auto turn = level->second.turns.find(ask.agent);
+    if (turn == level->second.turns.end()) return;
+    const Int128 correction = stretch(share, turn->second.weight);
+    turn->second.start += correction;
+    if (in_line(ask.priority, ask.agent)) return;
+    turn->second.overpaid = std::max<Int128>(turn->second.overpaid - correction, 0);
   }
   std::int64_t share(const Cost& cost) const {
     std::int64_t dominant = 1;
@@ -253,7 +272,11 @@ class GateModel {
 
   // Slots look full: those held longer than stale_after come back.
   void reclaim(const Cost& cost) {
-    if (stale_after_ == Nanos{0} || slots_fit(cost)) return;
+    const bool look_full = std::ranges::any_of(limits_, [&](const Limit& limit) {
+      return limit.borrowed() &&
+             limit.check(cost[limit.unit()], now_).kind == Decision::Kind::kWait;
+    });
+    if (stale_after_ == Nanos{0} || !look_full) return;
     while (!slots_.empty() && now_ - permits_.at(slots_.front()).since > stale_after_) {
       give_back(slots_.front());
       slots_.erase(slots_.begin());
@@ -287,7 +310,7 @@ class GateModel {
 
   Int128 tag(const Waiting& w) const {
     const Turn& turn = levels_.at(w.ask.priority).turns.at(w.ask.agent);
-    return turn.start + stretch(w.share, w.ask.weight);
+    return turn.start + stretch(w.share, turn.weight);
   }
   // The highest priority; of it the first of each agent; of these the lowest tag.
   std::optional<std::size_t> head() const {
@@ -330,7 +353,8 @@ class GateModel {
   void use_turn(std::size_t i) {
     const Waiting& w = waiting_[i];
     Level& level = levels_.at(w.ask.priority);
-    level.virtual_time = level.turns.at(w.ask.agent).start = tag(w);
+    level.turns.at(w.ask.agent).start = tag(w);
+    level.virtual_time += stretch(w.share, weight_of(w.ask.priority));
     remove(i);
   }
 

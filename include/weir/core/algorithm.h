@@ -24,15 +24,15 @@ namespace weir {
 //   available  the largest cost check() would admit now; negative while in debt.
 //   capacity   the largest cost check() can ever admit.
 template <class A>
-concept Algorithm = requires(const A& algorithm, typename A::State& state, Amount amount,
-                             Instant now) {
-  { algorithm.start(now) } -> std::same_as<typename A::State>;
-  { algorithm.check(state, amount, now) } -> std::same_as<Decision>;
-  { algorithm.take(state, amount, now) } -> std::same_as<void>;
-  { algorithm.refund(state, amount, now, now) } -> std::same_as<void>;
-  { algorithm.available(state, now) } -> std::same_as<Amount>;
-  { algorithm.capacity() } -> std::same_as<Amount>;
-};
+concept Algorithm =
+    requires(const A& algorithm, typename A::State& state, Amount amount, Instant now) {
+      { algorithm.start(now) } -> std::same_as<typename A::State>;
+      { algorithm.check(state, amount, now) } -> std::same_as<Decision>;
+      { algorithm.take(state, amount, now) } -> std::same_as<void>;
+      { algorithm.refund(state, amount, now, now) } -> std::same_as<void>;
+      { algorithm.available(state, now) } -> std::same_as<Amount>;
+      { algorithm.capacity() } -> std::same_as<Amount>;
+    };
 
 // check and take in one step.
 template <Algorithm A>

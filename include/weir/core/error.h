@@ -14,7 +14,7 @@ namespace weir {
 enum class Errc {
   kClosed,             // the gate or limiter was closed
   kResourceUnknown,    // no such resource, or it was removed while waiting
-  kCapacityExhausted,  // no capacity now, and the caller did not want to wait (or the queue is full)
+  kCapacityExhausted,  // no capacity now, and no wish to wait for it, or no room in the queue
   kNeverFits,          // the cost is larger than a limit can ever admit
   kCancelled,          // the caller's stop token or cancellation slot fired
   kDeadlineExceeded,   // the caller's deadline passed first

@@ -131,7 +131,7 @@ class BucketTable {
   std::uint64_t hash(ResourceKey key) const;
   Slot* window(std::uint64_t hash) const;
   template <class Visit>
-  Slot* probe(std::uint64_t hash, Visit&& visit) const;
+  Slot* probe(std::uint64_t hash, std::size_t windows, Visit&& visit) const;
   Sight find(ResourceKey key, std::uint64_t hash, Unsettled unsettled) const;
   Slot* claim(std::uint64_t hash, std::int64_t now);
   Decision decide(ResourceKey key, std::uint64_t hash, Amount cost, std::int64_t now);
@@ -146,6 +146,10 @@ class BucketTable {
   const std::array<std::uint64_t, 4> secret_;
   const Slots slots_;
   const std::uint64_t windows_;  // how many of them begin in slots_
+
+  // How many windows of a resource may hold it: what was needed so far, so that a new one is known
+  // to be new without a look at all.
+  std::atomic<std::size_t> reach_{0};
 
   // The latest instant at which a slot changed hands.
   alignas(64) std::atomic<std::int64_t> forgotten_at_{0};

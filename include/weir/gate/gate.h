@@ -155,6 +155,8 @@ class Gate final : private Alarm {
   Backing::Answer draw(const Cost& cost, Instant now);
   void undraw(const Cost& cost, Instant now);
   Permit::Slot take(const Cost& cost, std::string_view agent, Instant now);
+  bool is_stale(std::uint32_t index, Instant now) const;
+  Amount stale_slots(Instant now) const;
   bool reclaim_stale(Instant now, Effects& effects);
   void give_back_slot(std::uint32_t index);
   Amount slots_held() const;

@@ -92,7 +92,7 @@ class Permit {
   std::uint64_t turn_ = 0;  // whose turn in the queues it was
   int priority_ = 0;
   std::uint8_t turns_ = 0;  // the gates, by position, in whose queues it was
-  bool held_ = false;  // some slot is to be given back
+  bool held_ = false;       // some slot is to be given back
   bool settled_ = false;
   std::unique_ptr<Rest> rest_;
 };
