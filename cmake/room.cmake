@@ -48,7 +48,7 @@ function(weir_test room library glob)
   set(test ${room}_test)
   add_executable(${test} ${sources})
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main rapidcheck)
+  target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main)
   target_precompile_headers(${test} REUSE_FROM weir_test_pch)
   include(GoogleTest)
   gtest_discover_tests(${test}

@@ -134,7 +134,7 @@ TEST_P(Year, OfASlidingWindowAdmitsItsLimitInEachWindowButForOneCost) {
   const Rate window = in_long_windows(rate());
   const auto sliding = SlidingWindow::create(window);
   ASSERT_TRUE(sliding);
-  const Amount cost = std::max<Amount>(window.amount / 10, 1);
+  const Amount cost = std::max<Amount>(window.amount / 5, 1);
   const Int128 windows = kYear / window.period;
   const Int128 total = admitted_in_a_year(*sliding, cost, cost);
   EXPECT_TRUE(total >= windows * (window.amount / cost * cost - cost));

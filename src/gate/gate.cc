@@ -379,19 +379,18 @@ void Gate::settle(const Permit& permit, std::uint64_t turn, const Cost& actual, 
 }
 
 void Gate::release(Permit::Slot slot) {
-  Effects effects;
-  bool somebody_waits = false;
+  std::string agent;
   {
     const Hold hold{*this};
-    if (holders_[slot.index].generation != slot.generation) return;  // taken back as stale
-    if (observer_ != nullptr) {
-      effects.note(observer_, {.kind = Event::Kind::kReleased, .gate = name_},
-                   holders_[slot.index].agent);
-    }
+    const Holder& holder = holders_[slot.index];
+    if (holder.generation != slot.generation) return;  // taken back as stale
+    if (observer_ != nullptr) agent = holder.agent;
     give_back_slot(slot.index);
-    somebody_waits = !queue_->empty();
+    if (observer_ == nullptr && queue_->empty()) return;
   }
-  if (somebody_waits) drain(clock_.now(), effects);
+  Effects effects;
+  effects.note(observer_, {.kind = Event::Kind::kReleased, .gate = name_}, agent);
+  drain(clock_.now(), effects);
   effects.run();
 }
 

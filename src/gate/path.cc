@@ -31,18 +31,19 @@ Result<Path> Path::create(std::span<Gate* const> gates) {
     return fail(Errc::kInvalidConfig, "a path has from 1 to " + std::to_string(kGatesMax) +
                                           " gates: " + std::to_string(gates.size()));
   }
-  Path path;
-  path.count_ = static_cast<std::uint8_t>(gates.size());
-  std::ranges::copy(gates, path.gates_.begin());
-  const auto order = std::span{path.lock_order_}.first(path.count_);
+  if (gates.size() == 1) return Path{*gates[0]};
+  auto chain = std::make_shared<Chain>();
+  chain->count = gates.size();
+  std::ranges::copy(gates, chain->gates.begin());
+  const auto order = std::span{chain->lock_order}.first(chain->count);
   std::iota(order.begin(), order.end(), std::uint8_t{0});
-  const auto address = [&](std::uint8_t i) { return path.gates_[i]; };
+  const auto address = [&](std::uint8_t i) { return chain->gates[i]; };
   std::ranges::sort(order, std::less<Gate*>{}, address);
   if (const auto twice = std::ranges::adjacent_find(order, std::equal_to<Gate*>{}, address);
       twice != order.end()) {
     return fail(Errc::kInvalidConfig, "a path passes a gate twice: " + address(*twice)->name());
   }
-  return path;
+  return Path{std::move(chain)};
 }
 
 Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant now,
@@ -70,8 +71,9 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       attempt.refusal.limit = verdict.limit;
     }
   };
-  for (std::size_t i = 0; i < count_; ++i) {
-    Gate& gate = *gates_[i];
+  const auto passes = gates();
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Gate& gate = *passes[i];
     if (gate.closed_) {
       end(gate, Refusal::Kind::kEnded, *gate.closed_);
       return attempt;
@@ -93,20 +95,20 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       verdict = gate.forecast_behind(gate.limits_, request.cost, request.priority, now);
       verdict.refused = refused;
       // Where one gate lets it wait, those who wait at another may come first.
-      verdict.decision.exact = verdict.decision.exact && count_ == 1;
+      verdict.decision.exact = verdict.decision.exact && passes.size() == 1;
     }
     wait(gate, verdict);
   }
   if (attempt.kind != Attempt::Kind::kAdmitted) return attempt;
 
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Backing::Answer answer = gates_[i]->draw(request.cost, now);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const Backing::Answer answer = passes[i]->draw(request.cost, now);
     if (answer == Backing::Answer::kGranted) continue;
-    for (std::size_t drawn = 0; drawn < i; ++drawn) gates_[drawn]->undraw(request.cost, now);
+    for (std::size_t drawn = 0; drawn < i; ++drawn) passes[drawn]->undraw(request.cost, now);
     if (answer == Backing::Answer::kUnavailable) {
-      end(*gates_[i], Refusal::Kind::kEnded, Errc::kUnavailable);
+      end(*passes[i], Refusal::Kind::kEnded, Errc::kUnavailable);
     } else {
-      wait(*gates_[i], {.decision = Decision::wait_for_release()});
+      wait(*passes[i], {.decision = Decision::wait_for_release()});
       attempt.for_backing = true;
     }
     return attempt;
@@ -116,15 +118,15 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
 }
 
 Permit Path::take(const Request& request, Instant now) const {
-  Permit permit{*gates_[0], request.cost, now};
-  permit.slot_ = gates_[0]->take(request.cost, request.agent, now);
+  Permit permit{*top_, request.cost, now};
+  permit.slot_ = top_->take(request.cost, request.agent, now);
   permit.held_ = permit.slot_.generation != 0;
-  if (count_ == 1) return permit;
+  if (chain_ == nullptr) return permit;
 
   permit.rest_ = std::make_unique<Permit::Rest>();
-  for (std::size_t i = 1; i < count_; ++i) {
-    const Permit::Slot slot = gates_[i]->take(request.cost, request.agent, now);
-    permit.rest_->shares[permit.rest_->count++] = {gates_[i], slot};
+  for (Gate* gate : gates().subspan(1)) {
+    const Permit::Slot slot = gate->take(request.cost, request.agent, now);
+    permit.rest_->shares[permit.rest_->count++] = {gate, slot};
     permit.held_ = permit.held_ || slot.generation != 0;
   }
   return permit;
@@ -140,13 +142,13 @@ void Path::note_admitted(const Request& request, Nanos waited, Effects& effects)
 }
 
 std::expected<Permit, Refusal> Path::try_acquire(const Request& request) const {
-  return try_acquire(request, gates_[0]->clock().now());
+  return try_acquire(request, top_->clock().now());
 }
 
 std::expected<Permit, Refusal> Path::try_acquire(const Request& request, Instant now) const {
   if (!request.cost.valid()) {
     return std::unexpected(
-        Refusal{.kind = Refusal::Kind::kEnded, .code = Errc::kInvalidCost, .gate = gates_[0]});
+        Refusal{.kind = Refusal::Kind::kEnded, .code = Errc::kInvalidCost, .gate = top_});
   }
   Effects effects;
   Attempt attempt;
@@ -165,7 +167,7 @@ std::expected<Permit, Refusal> Path::try_acquire(const Request& request, Instant
 }
 
 Ticket Path::acquire_async(const Request& request, Instant deadline, Callback done) const {
-  const Instant now = gates_[0]->clock().now();
+  const Instant now = top_->clock().now();
   if (!request.cost.valid()) {
     done(std::unexpected(as_error({.code = Errc::kInvalidCost})));
     return {};
@@ -185,7 +187,7 @@ Ticket Path::acquire_async(const Request& request, Instant deadline, Callback do
         waiter = std::make_shared<Waiter>(*this, request, now, deadline, std::move(done),
                                           arrivals.fetch_add(1, std::memory_order_relaxed));
         waiter->self = waiter;
-        if (count_ > 1) {
+        if (chain_ != nullptr) {
           for (Gate* each : gates()) each->passing_.insert(waiter.get());
         }
         gate.enqueue(*waiter);
@@ -234,7 +236,7 @@ Result<Permit> Path::acquire(const Request& request, const Patience& patience) c
 }
 
 void Path::leave_all(Waiter& waiter) {
-  if (waiter.path.count_ == 1) return;
+  if (waiter.path.chain_ == nullptr) return;
   for (Gate* gate : waiter.path.gates()) gate->passing_.erase(&waiter);
 }
 

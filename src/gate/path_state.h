@@ -9,8 +9,12 @@ namespace weir {
 class Path::Holds {
  public:
   explicit Holds(const Path& path) {
-    for (std::size_t i = 0; i < path.count_; ++i) {
-      holds_[i].emplace(*path.gates_[path.lock_order_[i]]);
+    if (path.chain_ == nullptr) {
+      holds_[0].emplace(*path.top_);
+      return;
+    }
+    for (std::size_t i = 0; i < path.chain_->count; ++i) {
+      holds_[i].emplace(*path.chain_->gates[path.chain_->lock_order[i]]);
     }
   }
 

@@ -28,18 +28,16 @@ Waiter* WaitQueue::head() const {
   if (levels_.empty()) return nullptr;
   const Level& level = levels_.begin()->second;
   if (level.first.front() != nullptr) return level.first.front();
-  return level.order.begin()->second->line.front();
+  return (*level.order.begin())->line.front();
 }
 
 void WaitQueue::file(Level& level, Flow& flow) {
   const Waiter& next = *flow.line.front();
   flow.tag = flow.start + stretch(next.share, flow.weight);
-  level.order.emplace(Key{flow.tag, flow.turn}, &flow);
+  level.order.insert(&flow);
 }
 
-void WaitQueue::unfile(Level& level, const Flow& flow) {
-  level.order.erase(Key{flow.tag, flow.turn});
-}
+void WaitQueue::unfile(Level& level, Flow& flow) { level.order.erase(&flow); }
 
 void WaitQueue::push(Waiter& waiter) {
   Level& level = levels_[waiter.priority];

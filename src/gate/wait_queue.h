@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -41,6 +42,9 @@ struct Flow {
   Int128 overpaid = 0;  // given back while it had nobody in line; the virtual time was not
   Int128 tag = 0;       // where it ends: the key under which the flow stands in the order
   Line line;
+
+  using Key = std::pair<Int128, std::uint64_t>;  // a total order
+  Key key() const { return {tag, turn}; }
 };
 
 class WaitQueue {
@@ -80,9 +84,9 @@ class WaitQueue {
       while (flow != level.order.end() || !later.empty()) {
         Key key;
         const Waiter* waiter = nullptr;
-        if (flow != level.order.end() && (later.empty() || flow->first < later.begin()->first)) {
-          key = flow->first;
-          waiter = flow->second->line.front();
+        if (flow != level.order.end() && (later.empty() || (*flow)->key() < later.begin()->first)) {
+          key = (*flow)->key();
+          waiter = (*flow)->line.front();
           ++flow;
         } else {
           std::tie(key, waiter) = *later.begin();
@@ -103,7 +107,10 @@ class WaitQueue {
   // More agents than this without anybody in line, and debts to their turns, are forgotten.
   static constexpr std::size_t kIdleFlowsMax = 65'536;
 
-  using Key = std::pair<Int128, std::uint64_t>;  // tag, then turn: a total order
+  using Key = Flow::Key;
+  struct ByTag {
+    bool operator()(const Flow* a, const Flow* b) const { return a->key() < b->key(); }
+  };
 
   static Int128 stretch(std::int64_t share, std::uint64_t weight) {
     return share * kShareScale / static_cast<Int128>(weight);
@@ -114,14 +121,14 @@ class WaitQueue {
     std::uint64_t weight = 0;  // of all flows in the order
     Line first;                // back from a lower gate
     std::unordered_map<std::uint64_t, Flow> flows;
-    std::map<Key, Flow*> order;  // those with somebody in line
+    std::set<Flow*, ByTag> order;  // those with somebody in line
     std::size_t size = 0;
   };
 
   void leave(Waiter& waiter, Turn turn);
   void joined(Waiter& waiter, Level& level);
   static void file(Level& level, Flow& flow);
-  static void unfile(Level& level, const Flow& flow);
+  static void unfile(Level& level, Flow& flow);
   static void forget_idle_flows(Level& level);
 
   std::map<int, Level, std::greater<>> levels_;

@@ -39,7 +39,7 @@ class Path {
   static constexpr std::size_t kGatesMax = 8;
 
   // Of one gate: how a gate by itself does all that does not fit its fast path.
-  explicit Path(Gate& gate) : gates_{&gate} {}
+  explicit Path(Gate& gate) : top_(&gate) {}
 
   // Topmost gate first. Fails with kInvalidConfig for none, more than kGatesMax, or one twice.
   static Result<Path> create(std::span<Gate* const> gates);
@@ -56,7 +56,10 @@ class Path {
   // The same without a thread: `done` gets the outcome, perhaps before this returns.
   Ticket acquire_async(const Request& request, Instant deadline, Callback done) const;
 
-  std::span<Gate* const> gates() const { return {gates_.data(), count_}; }
+  std::span<Gate* const> gates() const {
+    if (chain_ == nullptr) return {&top_, 1};
+    return {chain_->gates.data(), chain_->count};
+  }
 
  private:
   friend class Gate;
@@ -64,8 +67,6 @@ class Path {
   class Holds;
   struct Attempt;
   enum class Forecast : std::uint8_t { kNo, kYes };
-
-  Path() = default;
 
   // The steps below want the locks of all gates (Holds).
   Attempt attempt(const Request& request, std::uint8_t passed, Instant now, Forecast forecast,
@@ -79,9 +80,18 @@ class Path {
   // These take the locks themselves.
   static void end(Waiter& waiter, Errc reason, Instant now, Effects& effects);
 
-  std::array<Gate*, kGatesMax> gates_{};
-  std::array<std::uint8_t, kGatesMax> lock_order_{};
-  std::uint8_t count_ = 1;
+  // The gates of a path of several, shared by its copies: every waiter keeps one.
+  struct Chain {
+    std::array<Gate*, kGatesMax> gates{};
+    std::array<std::uint8_t, kGatesMax> lock_order{};
+    std::size_t count = 0;
+  };
+
+  explicit Path(std::shared_ptr<const Chain> chain)
+      : top_(chain->gates[0]), chain_(std::move(chain)) {}
+
+  Gate* top_;
+  std::shared_ptr<const Chain> chain_;
 };
 
 }  // namespace weir
