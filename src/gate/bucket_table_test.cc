@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr BucketSpec kFiveASecond{.rate = {5, 1s}, .burst = 5};
 // The fewest slots that a table has, whatever its capacity.
-constexpr std::size_t kSlotsMin = 16;
+constexpr std::size_t kSlotsMin = 8;
 
 ResourceKey numbered(std::uint64_t i) { return {.low = i, .high = 0}; }
 

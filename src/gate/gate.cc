@@ -83,6 +83,7 @@ Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
       word_in_use_(fast_.has_value()),
       limits_(std::move(limits)),
       hits_(limits_.size()),
+      added_at_(limits_.size(), Instant::min()),
       queue_(std::make_unique<WaitQueue>()),
       free_holder_(Holder::kNobody),
       oldest_holder_(Holder::kNobody),
@@ -362,10 +363,12 @@ void Gate::settle(const Permit& permit, std::uint64_t turn, const Cost& actual, 
       if (limit.borrowed() || !actual.names(limit.unit())) continue;
       settled = settled.with(limit.unit(), actual[limit.unit()]);
       const Amount excess = actual[limit.unit()] - permit.cost_[limit.unit()];
-      limit.refund(std::max<Amount>(-excess, 0), permit.charged_at_, now);
       limit.take(std::max<Amount>(excess, 0), now);
-      refunded.add(i, -excess);
       owed.add(i, excess);
+      // A limit that came later has nothing to give back.
+      if (permit.charged_at_ <= added_at_[i]) continue;
+      limit.refund(std::max<Amount>(-excess, 0), permit.charged_at_, now);
+      refunded.add(i, -excess);
     }
     if (backing_ != nullptr && !refunded.empty()) backing_->give_back(refunded, permit.charged_at_);
     if (backing_ != nullptr && !owed.empty()) backing_->overdraw(owed, now);

@@ -61,7 +61,10 @@ class GateModel {
 
   GateModel(std::vector<LimitSpec> specs, Nanos stale_after, Instant now)
       : now_(now), stale_after_(stale_after) {
-    for (LimitSpec& spec : specs) limits_.push_back(Limit::create(std::move(spec), now).value());
+    for (LimitSpec& spec : specs) {
+      limits_.push_back(Limit::create(std::move(spec), now).value());
+      added_at_[limits_.back().spec().name] = Instant::min();
+    }
   }
 
   Answer attempt(const Ask& ask) {
@@ -103,7 +106,8 @@ class GateModel {
       if (limit.borrowed() || !actual.names(limit.unit())) continue;
       const Amount excess = actual[limit.unit()] - held.ask.cost[limit.unit()];
       if (excess > 0) limit.take(excess, now_);
-      if (excess < 0) limit.refund(-excess, held.since, now_);
+      const bool charged = held.since > added_at_.at(limit.spec().name);
+      if (excess < 0 && charged) limit.refund(-excess, held.since, now_);
       settled = settled.with(limit.unit(), actual[limit.unit()]);
     }
     if (held.waited) correct(held.ask, share(settled) - share(held.ask.cost));
@@ -136,6 +140,12 @@ class GateModel {
       limits.push_back(std::move(limit));
     }
     limits_ = std::move(limits);
+    std::map<std::string, Instant> added_at;
+    for (const Limit& limit : limits_) {
+      const auto before = added_at_.find(limit.spec().name);
+      added_at[limit.spec().name] = before == added_at_.end() ? now_ : before->second;
+    }
+    added_at_ = std::move(added_at);
     std::vector<int> hopeless;
     for (const Ask& ask : in_order()) {
       if (never(ask.cost)) hopeless.push_back(ask.id);
@@ -418,8 +428,9 @@ class GateModel {
   Instant now_;
   Nanos stale_after_;
   std::vector<Limit> limits_;
-  std::vector<Waiting> waiting_;  // in order of arrival
-  std::map<int, Level> levels_;   // those with somebody waiting
+  std::map<std::string, Instant> added_at_;  // of limits, by name
+  std::vector<Waiting> waiting_;             // in order of arrival
+  std::map<int, Level> levels_;              // those with somebody waiting
   std::map<int, Held> permits_;
   std::vector<int> slots_;  // who holds some, in order of admission
   std::optional<Errc> closed_;

@@ -207,11 +207,16 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
     const Hold hold{*this};
     give_up_word();
     std::vector<std::uint64_t> hits(limits->size());
+    std::vector<Instant> added_at(limits->size(), now);
     for (std::size_t i = 0; i < limits->size(); ++i) {
       Limit& limit = (*limits)[i];
       const auto old = std::ranges::find(limits_, limit.spec().name,
                                          [](const Limit& l) { return l.spec().name; });
-      if (old != limits_.end()) hits[i] = hits_[static_cast<std::size_t>(old - limits_.begin())];
+      if (old != limits_.end()) {
+        const auto index = static_cast<std::size_t>(old - limits_.begin());
+        hits[i] = hits_[index];
+        added_at[i] = added_at_[index];
+      }
       if (limit.borrowed()) {
         limit.take(slots_held(), now);
       } else if (old != limits_.end()) {
@@ -220,6 +225,7 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
     }
     limits_ = std::move(*limits);
     hits_ = std::move(hits);
+    added_at_ = std::move(added_at);
     all_waiters(hopeless);
     std::erase_if(hopeless, [&](const auto& waiter) {
       return check_all(limits_, waiter->cost, now).decision.kind != Decision::Kind::kNever;

@@ -161,6 +161,21 @@ TEST_F(LimitsChangeTest, APermitFromBeforeSettlesInTheLimitsOfNow) {
   EXPECT_EQ(available(gate), 9);
 }
 
+TEST_F(LimitsChangeTest, APermitFromBeforeGivesNothingBackToALimitThatNeverChargedIt) {
+  Permit before = gate.try_acquire({.cost = Cost::call(6)}).value();
+  const auto requests = LimitSpec::token_bucket(Unit::kRequests, {1, 1h}, 2);
+  ASSERT_TRUE(gate.set_limits({requests, a_token_a_second(10)}));
+  time.advance(1s);
+  Permit after = gate.try_acquire({.cost = Cost::call(1)}).value();
+  ASSERT_TRUE(gate.try_acquire({.cost = Cost::call(1)}));
+  EXPECT_EQ(available(gate, 0), 0);
+  ASSERT_TRUE(before.settle(Cost::of(Unit::kRequests, 0).with(kTokens, 5)));
+  EXPECT_EQ(available(gate, 0), 0);
+  EXPECT_EQ(available(gate, 1), 4);
+  ASSERT_TRUE(after.settle(Cost::of(Unit::kRequests, 0)));
+  EXPECT_EQ(available(gate, 0), 1);
+}
+
 TEST_F(LimitsChangeTest, WithoutLimitsAllWhoWaitAreServed) {
   ASSERT_TRUE(gate.try_spend(10));
   for (int i = 0; i < 3; ++i) ask(gate, tokens("a", 10));

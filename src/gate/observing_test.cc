@@ -192,6 +192,32 @@ TEST_F(MetricsTest, AWaiterHitsALimitOnceHoweverLongItWaits) {
   EXPECT_EQ(metrics.rejected, 0U);
 }
 
+TEST_F(MetricsTest, AWaiterOnAPathHitsTheLimitsWhereItWaits) {
+  Gate& upper = open({a_token_a_second(5)});
+  Gate& lower = open({a_token_a_second(5)});
+  ASSERT_TRUE(upper.try_spend(5));
+  ASSERT_TRUE(lower.try_spend(5));
+  ask(path({&upper, &lower}), tokens("a", 2));
+  EXPECT_EQ(upper.metrics().limits[0].hits, 1U);
+  EXPECT_EQ(lower.metrics().limits[0].hits, 0U);
+  time.advance(1s);
+  ASSERT_TRUE(lower.try_spend(1));
+  time.advance(1h);
+  EXPECT_EQ(ended_now(), (Endings{{"a", 3s}}));
+  EXPECT_EQ(upper.metrics().limits[0].hits, 1U);
+  EXPECT_EQ(lower.metrics().limits[0].hits, 1U);
+}
+
+TEST_F(MetricsTest, AnAttemptOnAPathHitsEveryLimitThatRefuses) {
+  Gate& upper = open({a_token_a_second(5)});
+  Gate& lower = open({a_token_a_second(5)});
+  const Path both = path({&upper, &lower});
+  ASSERT_TRUE(both.try_acquire(tokens(5)));
+  EXPECT_FALSE(both.try_acquire(tokens(1)));
+  EXPECT_EQ(upper.metrics().limits[0].hits, 1U);
+  EXPECT_EQ(lower.metrics().limits[0].hits, 1U);
+}
+
 TEST_F(MetricsTest, CountWaits) {  // S1.7
   Gate& gate = open({a_token_a_second(5)});
   ask(gate, tokens("a", 5));

@@ -86,7 +86,8 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
     }
     const bool behind = (passed >> i & 1U) == 0 && gate.waits_behind(request.priority);
     if (verdict.decision.admitted() && !behind) continue;
-    if (passed == 0) {
+    // Who waits comes to the gates below later, one by one.
+    if (passed == 0 && (forecast == Forecast::kYes || attempt.kind == Attempt::Kind::kAdmitted)) {
       std::uint32_t seen = 0;
       gate.count_hits(verdict.refused, seen);
     }

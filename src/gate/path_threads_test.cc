@@ -50,10 +50,10 @@ TEST_F(PathThreadsTest, OverlappingPathsInOppositeOrdersAllGetThrough) {
   std::array<std::atomic<Amount>, 3> used{};
   const Instant start = real.clock.now();
   in_threads(4, [&](int thread) {
+    const std::string agent = std::to_string(thread);
     for (std::size_t i = 0; i < 400; ++i) {
       const std::size_t which = i + static_cast<std::size_t>(thread) * 3;
-      const Request request{.cost = Cost::call(1 + static_cast<Amount>(i % 5)),
-                            .agent = std::to_string(thread)};
+      const Request request{.cost = Cost::call(1 + static_cast<Amount>(i % 5)), .agent = agent};
       Permit permit;
       if (i % 4 == 0) {
         auto tried = route(which).try_acquire(request);

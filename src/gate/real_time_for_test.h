@@ -7,6 +7,7 @@
 #include <barrier>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weir/gate/gate.h"
@@ -62,6 +63,11 @@ class Tally {
  public:
   explicit Tally(std::size_t size) : calls_(size) {}
 
+  // Releases a permit before it counts: when all are done, all slots are back.
+  void note(std::size_t which, Result<Permit>& outcome) {
+    if (outcome) outcome->release();
+    note(which, std::as_const(outcome));
+  }
   void note(std::size_t which, const Result<Permit>& outcome) {
     calls_[which].fetch_add(1);
     (outcome ? admitted_ : ended_).fetch_add(1);

@@ -98,7 +98,7 @@ class BucketTable {
                          std::span<Decision> out);
 
   // The largest cost that would be admitted now; nothing for a resource that the table does not
-  // know, which could spend the whole burst.
+  // know, which could spend the whole burst. Negative only while the clock is behind.
   std::optional<Amount> available(ResourceKey key) const { return available(key, clock_.now()); }
   std::optional<Amount> available(ResourceKey key, Instant now) const;
 

@@ -201,6 +201,7 @@ class Gate final : private Alarm {
   bool word_in_use_;
   std::vector<Limit> limits_;
   std::vector<std::uint64_t> hits_;
+  std::vector<Instant> added_at_;  // by set_limits()
   std::unique_ptr<WaitQueue> queue_;
   std::unordered_set<Waiter*> passing_;  // waiters on longer paths, wherever they queue
   std::vector<Holder> holders_;
