@@ -1,12 +1,13 @@
 #include "weir/core/fixed_window.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace weir {
 
-Result<FixedWindow> FixedWindow::create(Rate rate) {
+Result<FixedWindow> FixedWindow::create(Rate rate, std::shared_ptr<const WindowEnds> ends) {
   if (auto good = check_rate(rate); !good) return std::unexpected(good.error());
-  return FixedWindow{rate};
+  return FixedWindow{rate, std::move(ends)};
 }
 
 Decision FixedWindow::check(const State& state, Amount cost, Instant now) const {
@@ -18,15 +19,23 @@ Decision FixedWindow::check(const State& state, Amount cost, Instant now) const 
 
 void FixedWindow::take(State& state, Amount cost, Instant now) const {
   now = clamp_instant(now);
-  if (now >= state.end) state = {now + rate_.period, 0};
+  if (now >= state.end) {
+    state = {ends_ == nullptr ? now + rate_.period : ends_->after(now), 0, now};
+    assert(state.end > now);
+  }
   state.used = std::min(state.used + cost, rate_.amount + kAmountMax);
 }
 
 void FixedWindow::refund(State& state, Amount amount, Instant charged_at, Instant now) const {
-  if (clamp_instant(now) >= state.end || clamp_instant(charged_at) < state.end - rate_.period) {
-    return;
-  }
+  if (clamp_instant(now) >= state.end || clamp_instant(charged_at) < state.start) return;
   state.used = std::max<Amount>(state.used - amount, 0);
+}
+
+FixedWindow::State FixedWindow::carried(const State& old, Instant now) const {
+  State state = old;
+  now = clamp_instant(now);
+  if (ends_ != nullptr && now < state.end) state.end = std::max(state.end, ends_->after(now));
+  return state;
 }
 
 }  // namespace weir

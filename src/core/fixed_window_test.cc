@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/random_limit.h"
 #include "core/timeline.h"
 
 namespace weir {
@@ -99,6 +100,46 @@ TEST(FixedWindow, MintsNothingWhenTheClockRunsBackwards) {
           waits(10s, 1, 150s, 0),
           waits(159s, 1, 1s, 0),
           admits(160s, 1, 9),
+      });
+}
+
+// Windows of 80 s and 40 s in turn, from 0 s.
+Result<FixedWindow> ten_on_the_calendar() {
+  return FixedWindow::create({10, 1min}, std::make_shared<reference::UnevenEnds>(1min));
+}
+
+TEST(CalendarWindow, EndsWhereTheCalendarSaysWheneverItsFirstRequestCame) {
+  timeline::of(ten_on_the_calendar())
+      .runs({
+          admits(50s, 10, 0),
+          waits(50s, 1, 30s, 0),
+          waits(80s - 1ns, 1, 1ns, 0),
+          admits(80s, 4, 6),
+          waits(81s, 7, 39s, 6),
+          admits(199s, 10, 0),  // the window from 120 s on had no request
+          admits(200s, 10, 0),
+      });
+}
+
+TEST(CalendarWindow, RefundsOnlyWhileTheWindowOfTheChargeRuns) {
+  timeline::of(ten_on_the_calendar())
+      .runs({
+          admits(10s, 8, 2),
+          refunds(79s, 3, 10s, 5),
+          refunds(80s, 3, 10s, 10),
+          admits(90s, 7, 3),
+          refunds(91s, 4, 79s, 3),
+          refunds(91s, 4, 90s, 7),
+      });
+}
+
+TEST(CalendarWindow, MintsNothingWhenTheClockRunsBackwards) {
+  timeline::of(ten_on_the_calendar())
+      .runs({
+          admits(130s, 10, 0),
+          waits(10s, 1, 190s, 0),
+          waits(199s, 1, 1s, 0),
+          admits(200s, 1, 9),
       });
 }
 

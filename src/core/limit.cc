@@ -90,7 +90,7 @@ Result<Limit::Any> Limit::count(const LimitSpec& spec, Instant now) {
     }
     case LimitSpec::Algorithm::kStepped:
       return counted(SteppedBucket::create({spec.burst, spec.amount, spec.period}));
-    case LimitSpec::Algorithm::kFixedWindow: return counted(FixedWindow::create(rate));
+    case LimitSpec::Algorithm::kFixedWindow: return counted(FixedWindow::create(rate, spec.ends));
     case LimitSpec::Algorithm::kSlidingWindow: return counted(SlidingWindow::create(rate));
     case LimitSpec::Algorithm::kSlidingLog: return counted(SlidingLog::create(rate));
     case LimitSpec::Algorithm::kConcurrency: return counted(Concurrency::create(spec.amount));
@@ -105,6 +105,9 @@ Result<Limit> Limit::create(LimitSpec spec, Instant now) {
   if (counts_slots != (spec.algorithm == LimitSpec::Algorithm::kConcurrency)) {
     return fail(Errc::kInvalidLimit,
                 spec.name + ": slots, and nothing else, are limited by concurrency");
+  }
+  if (spec.ends != nullptr && spec.algorithm != LimitSpec::Algorithm::kFixedWindow) {
+    return fail(Errc::kInvalidLimit, spec.name + ": only fixed windows stand on a calendar");
   }
   auto any = count(spec, now);
   if (!any) return fail(any.error().code, spec.name + ": " + any.error().message);
@@ -169,7 +172,7 @@ void Limit::carry_over(const Limit& old, Instant now) {
           return;
         } else if constexpr (std::is_same_v<A, SteppedBucket>) {
           if (goes_on) into.state.last_step = same->state.last_step;
-        } else if constexpr (std::is_same_v<A, SlidingLog>) {
+        } else if constexpr (std::is_same_v<A, SlidingLog> || std::is_same_v<A, FixedWindow>) {
           if (goes_on) {
             into.state = into.algorithm.carried(same->state, now);
             return;

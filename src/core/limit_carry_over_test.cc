@@ -102,6 +102,57 @@ TEST(CarryOver, KeepsEachChargeOfALogThatOutgrowsItsMemoryOrShrinksBelowIt) {
   EXPECT_EQ(small.available(Instant{70s}), 10);
 }
 
+TEST(CarryOver, PutsARunningWindowOnTheCalendarWithoutEndingItEarlier) {
+  const LimitSpec free = LimitSpec::fixed_window(Unit::kRequests, {10, 1min});
+  const LimitSpec calendar = reference::on_calendar(free);  // ends at 80, 120, 200, 240 s
+  Limit limit = make(free);
+  limit.take(6, Instant{10s});
+  Limit later = changed(limit, calendar, Instant{15s});  // would have ended at 70 s
+  EXPECT_EQ(later.available(Instant{79s}), 4);
+  later.refund(2, Instant{10s}, Instant{79s});
+  EXPECT_EQ(later.available(Instant{79s}), 6);
+  EXPECT_EQ(later.available(Instant{80s}), 10);
+
+  limit.take(6, Instant{110s});
+  later = changed(limit, calendar, Instant{115s});  // ends at 170 s as it would have
+  EXPECT_EQ(later.check(5, Instant{120s}), Decision::wait(50s));
+  later.take(10, Instant{170s});
+  EXPECT_EQ(later.check(1, Instant{170s}), Decision::wait(30s));
+
+  const Limit freed = changed(later, free, Instant{171s});
+  EXPECT_EQ(freed.check(1, Instant{171s}), Decision::wait(29s));
+}
+
+TEST(CarryOver, EndsNoWindowEarlierHoweverOftenItsCalendarChanges) {
+  const LimitSpec free = LimitSpec::fixed_window(Unit::kRequests, {10, 1min});
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Dice dice{seed};
+    Limit limit = make(free);
+    Instant now{1h};
+    Amount spent = 0;
+    Instant promised{};  // nothing is due before
+    for (int i = 0; i < 50; ++i) {
+      now += Nanos{dice.magnitude(20'000'000'000)};
+      if (now >= promised) spent = 0;
+      if (limit.check(3, now).admitted()) {
+        limit.take(3, now);
+        spent += 3;
+        ASSERT_LE(spent, 10);
+      }
+      if (limit.available(now) < 3) promised = now + limit.check(10, now).retry_after;
+      limit = changed(limit,
+                      dice.one_in(3) ? free
+                                     : reference::on_calendar(
+                                           free, Nanos{dice.between(0, 119)} * 1'000'000'000),
+                      now);
+      if (now < promised) {
+        ASSERT_GE(now + limit.check(10, now).retry_after, promised);
+      }
+    }
+  }
+}
+
 // S3.1
 TEST(CarryOver, KeepsTheStepsOfASteppedBucketHoweverOftenItIsChanged) {
   Limit limit = make(LimitSpec::stepped(Unit::kTokens, {90, 10, 6s}));
@@ -171,6 +222,9 @@ TEST(CarryOver, MintsNothingBetweenAnyTwoLimits) {
           LimitSpec same_period = spec;
           same_period.period = old.spec().period;
           if (Limit::create(same_period, now)) spec = same_period;
+        }
+        if (spec.algorithm == Algorithm::kFixedWindow && dice.one_in(2)) {
+          spec = reference::on_calendar(spec);
         }
         for (int i = 0; i < 8; ++i) {
           now = clamp_instant(now + Nanos{dice.magnitude(1'000'000'000'000)});

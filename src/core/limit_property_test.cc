@@ -37,13 +37,17 @@ class Walk {
   enum class ClockRuns { kForwards, kAnywhere };
 
   Walk(LimitSpec::Algorithm algorithm, std::uint64_t seed, ClockRuns clock_runs)
+      : Walk(seed, clock_runs, [=](Dice& dice, Instant now) {
+          return reference::random_limit(algorithm, dice, now);
+        }) {}
+  template <class MakeLimit>
+  Walk(std::uint64_t seed, ClockRuns clock_runs, MakeLimit make_limit)
       : dice_(seed),
         clock_runs_(clock_runs),
         now_(dice_.instant()),
-        limit_(reference::random_limit(algorithm, dice_, now_)),
-        model_(algorithm == LimitSpec::Algorithm::kConcurrency
-                   ? std::make_unique<ConcurrencyModel>(limit_.capacity())
-                   : reference::model_of(limit_, now_)) {
+        limit_(make_limit(dice_, now_)),
+        model_(limit_.borrowed() ? std::make_unique<ConcurrencyModel>(limit_.capacity())
+                                 : reference::model_of(limit_, now_)) {
     if (!exact(limit_)) model_ = nullptr;
   }
 
@@ -195,6 +199,19 @@ TEST_P(EveryLimit, DoesWhatItsModelDoes) { walk_all(Walk::ClockRuns::kForwards);
 
 TEST_P(EveryLimit, DoesWhatItsModelDoesUnderAClockThatStepsBackwards) {
   walk_all(Walk::ClockRuns::kAnywhere);
+}
+
+TEST(CalendarWindows, DoWhatTheirModelDoes) {
+  const auto make_limit = [](Dice& dice, Instant now) {
+    const Limit window = reference::random_limit(LimitSpec::Algorithm::kFixedWindow, dice, now);
+    const Nanos first{dice.between(0, 2 * window.spec().period.count() - 1)};
+    return Limit::create(reference::on_calendar(window.spec(), first), now).value();
+  };
+  for (std::uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Walk{seed, Walk::ClockRuns::kForwards, make_limit}.run(100);
+    Walk{seed, Walk::ClockRuns::kAnywhere, make_limit}.run(100);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Walks, EveryLimit, testing::ValuesIn(reference::kAlgorithms),

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/random_limit.h"
 #include "core/timeline.h"
 
 namespace weir {
@@ -140,6 +141,13 @@ TEST(Limit, SaturatesAShareFarAboveTheLimit) {
   }
   EXPECT_GE(before, limit.share(1'000'000));
   EXPECT_GT(before, limit.share(100'000));
+}
+
+TEST(Limit, RefusesACalendarForAnythingButAFixedWindow) {
+  const auto fixed = LimitSpec::fixed_window(Unit::kTokens, {5, 1min});
+  EXPECT_TRUE(Limit::create(reference::on_calendar(fixed), Instant{}));
+  const auto bucket = LimitSpec::token_bucket(Unit::kTokens, {5, 1min});
+  EXPECT_EQ(Limit::create(reference::on_calendar(bucket), Instant{}).error(), Errc::kInvalidLimit);
 }
 
 TEST(Limit, ShowsFractionsOfATokenInItsLevel) {

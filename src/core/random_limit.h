@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <random>
 
 #include "weir/core/limit.h"
@@ -89,6 +90,28 @@ inline LimitSpec random_spec(LimitSpec::Algorithm algorithm, Dice& dice) {
       return LimitSpec::warm_up_rate(Unit::kTokens, {rate, dice.period()});
   }
   return {};
+}
+
+// Windows on a calendar whose days differ: of a period and a third, then of two thirds, in turn.
+class UnevenEnds final : public WindowEnds {
+ public:
+  explicit UnevenEnds(Nanos period, Nanos first = Nanos{0}) : period_(period), first_(first) {}
+
+  Instant after(Instant now) const override {
+    const std::int64_t pair = (now.time_since_epoch() + 2 * period_ - first_) / (2 * period_) - 1;
+    const Instant start = Instant{first_} + pair * 2 * period_;
+    const Instant middle = start + period_ + period_ / 3;
+    return now < middle ? middle : start + 2 * period_;
+  }
+
+ private:
+  Nanos period_;
+  Nanos first_;  // in [0, 2 × period)
+};
+
+inline LimitSpec on_calendar(LimitSpec spec, Nanos first = Nanos{0}) {
+  spec.ends = std::make_shared<UnevenEnds>(spec.period, first);
+  return spec;
 }
 
 // A random limit that creation accepts.

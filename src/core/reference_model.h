@@ -95,10 +95,12 @@ class SteppedModel : public BucketModel {
   Int128 steps_seen_ = 0;
 };
 
-// At most the limit in each window; the first charge after a window's end begins the next.
+// At most the limit in each window; the first charge after a window's end begins the next, which
+// lasts for a period or, on a calendar, to its end.
 class FixedWindowModel : public Model {
  public:
-  explicit FixedWindowModel(Rate rate) : rate_(rate) {}
+  FixedWindowModel(Rate rate, std::shared_ptr<const WindowEnds> ends)
+      : rate_(rate), ends_(std::move(ends)) {}
 
   Amount available(Instant now) const override {
     if (!running(now)) return rate_.amount;
@@ -122,10 +124,13 @@ class FixedWindowModel : public Model {
   };
 
   bool running(Instant now) const {
-    return !windows_.empty() && clamp_instant(now) < windows_.back().start + rate_.period;
+    if (windows_.empty()) return false;
+    const Instant start = windows_.back().start;
+    return clamp_instant(now) < (ends_ == nullptr ? start + rate_.period : ends_->after(start));
   }
 
   Rate rate_;
+  std::shared_ptr<const WindowEnds> ends_;
   std::vector<Window> windows_;
 };
 
@@ -223,7 +228,8 @@ inline std::unique_ptr<Model> model_of(const Limit& limit, Instant start) {
     case LimitSpec::Algorithm::kStepped:
       return std::make_unique<SteppedModel>(SteppedSpec{spec.burst, spec.amount, spec.period},
                                             start);
-    case LimitSpec::Algorithm::kFixedWindow: return std::make_unique<FixedWindowModel>(rate);
+    case LimitSpec::Algorithm::kFixedWindow:
+      return std::make_unique<FixedWindowModel>(rate, spec.ends);
     case LimitSpec::Algorithm::kSlidingWindow:
       return std::make_unique<SlidingWindowModel>(rate, start);
     case LimitSpec::Algorithm::kSlidingLog: return std::make_unique<SlidingLogModel>(rate);

@@ -33,6 +33,12 @@ Draws draws_of(const std::vector<Limit>& limits, const Cost& cost) {
   return draws;
 }
 
+Result<void> check_stale_after(Nanos stale_after) {
+  if (stale_after >= Nanos{0} && stale_after <= kPeriodMax) return {};
+  return fail(Errc::kInvalidConfig, "slots may be stale after 0 to 400 days: " +
+                                        std::to_string(stale_after.count()) + " ns");
+}
+
 // An observer hears of every decision, and a backing is asked, for which the word has no room.
 std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const GateConfig& config) {
   const bool undisturbed = config.backing == nullptr && config.observer == nullptr;
@@ -61,9 +67,8 @@ Result<std::vector<Limit>> Gate::make_limits(std::vector<LimitSpec> specs, Insta
 }
 
 Result<std::unique_ptr<Gate>> Gate::create(GateConfig config, TimeSource time) {
-  if (config.stale_after < Nanos{0} || config.stale_after > kPeriodMax) {
-    return fail(Errc::kInvalidConfig, "slots may be stale after 0 to 400 days: " +
-                                          std::to_string(config.stale_after.count()) + " ns");
+  if (auto good = check_stale_after(config.stale_after); !good) {
+    return std::unexpected(good.error());
   }
   auto limits = make_limits(std::move(config.limits), time.clock.now());
   if (!limits) return std::unexpected(limits.error());
@@ -78,13 +83,13 @@ Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
       observer_(config.observer),
       backing_(config.backing),
       name_(std::move(config.name)),
-      stale_after_(config.stale_after),
       waiters_max_(config.waiters_max),
       word_in_use_(fast_.has_value()),
       limits_(std::move(limits)),
       hits_(limits_.size()),
       added_at_(limits_.size(), Instant::min()),
       queue_(std::make_unique<WaitQueue>()),
+      stale_after_(config.stale_after),
       free_holder_(Holder::kNobody),
       oldest_holder_(Holder::kNobody),
       newest_holder_(Holder::kNobody) {
@@ -121,7 +126,7 @@ std::expected<Permit, Refusal> Gate::try_acquire(const Request& request, Instant
 Permit Gate::try_undisturbed(const Request& request, Instant now) {
   if (observer_ != nullptr || backing_ != nullptr || !request.cost.valid()) return {};
   const Hold hold{*this};
-  if (closed_ || !queue_->empty()) return {};
+  if (closed_ || now < held_until_ || !queue_->empty()) return {};
   for (const Limit& limit : limits_) {
     if (!limit.check(request.cost[limit.unit()], now).admitted()) return {};
   }
@@ -159,7 +164,24 @@ Gate::Verdict Gate::decide(const Cost& cost, Instant now, Effects& effects) {
     }
     verdict.add(i, decision);
   }
+  add_hold(verdict, now);
   return verdict;
+}
+
+void Gate::add_hold(Verdict& verdict, Instant now) const {
+  Decision& decision = verdict.decision;
+  if (now >= held_until_ || decision.kind == Decision::Kind::kNever) return;
+  const bool pause = held_until_ == kEndOfTime;
+  const Decision held =
+      pause ? Decision::wait_for_release() : Decision::wait(held_until_ - clamp_instant(now));
+  const bool exact = decision.exact && held.exact;
+  const Nanos limits = decision.retry_after;
+  if (pause || held.retry_after >= limits) {
+    decision = held;
+    decision.retry_after = std::max(held.retry_after, limits);
+    verdict.limit = kHeld;
+  }
+  decision.exact = exact;
 }
 
 Gate::Verdict Gate::check_all(const std::vector<Limit>& limits, const Cost& cost, Instant now) {
@@ -179,8 +201,10 @@ Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost,
                                     Instant now) const {
   // Serves those who wait on the copy, each at the first instant at which it fits, until the cost
   // would be admitted before the next of them.
-  Instant at = now;
   Verdict verdict;
+  add_hold(verdict, now);
+  if (held_until_ == kEndOfTime) return verdict;
+  Instant at = std::max(now, held_until_);
   bool exact = backing_ == nullptr;
   const auto fits_at = [&](const Cost& wanted) {
     const Verdict next = check_all(limits, wanted, at);
@@ -231,6 +255,7 @@ Decision Gate::forecast(const Cost& cost, Instant now) const {
     }
   }
   Verdict verdict = check_all(limits, cost, now);
+  add_hold(verdict, now);
   if (verdict.decision.kind == Decision::Kind::kNever) return verdict.decision;
   if (verdict.decision.admitted() && !waits_behind(0)) return verdict.decision;
   if (!queue_->empty()) verdict = forecast_behind(std::move(limits), cost, 0, now);
@@ -251,13 +276,12 @@ void Gate::count_hits(std::uint32_t refused, std::uint32_t& seen) {
 
 void Gate::reject(const Request& request, const Refusal& refusal, Effects& effects) {
   ++totals_.rejected;
-  const bool by_limit = refusal.gate == this && refusal.limit < limits_.size();
   effects.note(observer_,
                {.kind = Event::Kind::kRefused,
                 .gate = name_,
                 .cost = request.cost,
                 .span = refusal.retry_after},
-               request.agent, by_limit ? limits_[refusal.limit].spec().name : std::string{});
+               request.agent, refusal.gate == this ? label(refusal.limit) : std::string_view{});
 }
 
 Backing::Answer Gate::draw(const Cost& cost, Instant now) {
@@ -337,6 +361,16 @@ bool Gate::reclaim_stale(Instant now, Effects& effects) {
   return any;
 }
 
+Result<void> Gate::set_stale_after(Nanos stale_after) {
+  if (auto good = check_stale_after(stale_after); !good) return good;
+  {
+    const Hold hold{*this};
+    stale_after_ = stale_after;
+  }
+  reconsider();
+  return {};
+}
+
 void Gate::refund(const Cost& cost) {
   const Instant now = clock_.now();
   Effects effects;
@@ -397,6 +431,15 @@ void Gate::release(Permit::Slot slot) {
   effects.run();
 }
 
+bool Gate::at_rest() const {
+  const Instant now = clock_.now();
+  const std::lock_guard lock{mutex_};
+  const bool idle = queue_->empty() && passing_.empty() && oldest_holder_ == Holder::kNobody;
+  return idle && now >= held_until_ && std::ranges::all_of(snapshot(), [&](const Limit& l) {
+           return l.available(now) >= l.capacity();
+         });
+}
+
 GateMetrics Gate::metrics() const {
   const Instant now = clock_.now();
   const std::lock_guard lock{mutex_};
@@ -406,12 +449,18 @@ GateMetrics Gate::metrics() const {
   metrics.acquired = counters_.total(kAcquired);
   metrics.rejected += refused_fast;
   metrics.waiting = queue_->size();
+  metrics.held = now < held_until_;
+  if (metrics.held) {
+    metrics.held_for = held_until_ == kEndOfTime ? Nanos::max() : held_until_ - now;
+  }
   for (std::size_t i = 0; i < limits.size(); ++i) {
     // The word refuses for the first limit alone: there is no other.
     metrics.limits.push_back({.name = limits[i].spec().name,
                               .unit = limits[i].unit(),
                               .available = limits[i].available(now),
                               .capacity = limits[i].capacity(),
+                              .amount = limits[i].spec().amount,
+                              .period = limits[i].spec().period,
                               .hits = hits_[i] + (word_in_use_ ? refused_fast : 0)});
   }
   return metrics;
@@ -425,7 +474,12 @@ double Gate::level(std::size_t limit) const {
 
 std::string Gate::limit_name(std::size_t limit) const {
   const std::lock_guard lock{mutex_};
-  return limit < limits_.size() ? limits_[limit].spec().name : std::string{};
+  return std::string{label(limit)};
+}
+
+std::string_view Gate::label(std::size_t limit) const {
+  if (limit == kHeld) return "hold";
+  return limit < limits_.size() ? std::string_view{limits_[limit].spec().name} : "";
 }
 
 }  // namespace weir

@@ -150,11 +150,21 @@ class GateModel {
     for (const Ask& ask : in_order()) {
       if (never(ask.cost)) hopeless.push_back(ask.id);
     }
-    for (int id : hopeless) {
-      leave(index_of(id), Errc::kNeverFits);
-      serve();
-    }
+    for (int id : hopeless) leave(index_of(id), Errc::kNeverFits);
     serve();
+  }
+
+  void hold_until(Instant at) {
+    if (at > now_) held_until_ = std::max(held_until_, at);
+  }
+  void resume() {
+    held_until_ = Instant::min();
+    serve();
+  }
+  bool paused() const { return held_until_ == kEndOfTime; }
+
+  void end_waiters(Errc reason) {
+    for (const Ask& ask : in_order()) leave(index_of(ask.id), reason);
   }
 
   void close(Errc reason) {
@@ -257,9 +267,9 @@ class GateModel {
     });
   }
   bool fits(const Cost& cost, Instant at) const {
-    return std::ranges::all_of(limits_, [&](const Limit& limit) {
-      return limit.check(cost[limit.unit()], at).admitted();
-    });
+    return at >= held_until_ && std::ranges::all_of(limits_, [&](const Limit& limit) {
+             return limit.check(cost[limit.unit()], at).admitted();
+           });
   }
   bool slots_fit(const Cost& cost) const {
     return std::ranges::all_of(limits_, [&](const Limit& limit) {
@@ -381,6 +391,7 @@ class GateModel {
 
   // Who is due is served; then deadlines end waits, one after another.
   void happen() {
+    if (now_ >= held_until_) held_until_ = Instant::min();
     serve();
     while (true) {
       const auto first =
@@ -392,7 +403,7 @@ class GateModel {
   }
 
   Instant next_event() const {
-    Instant next = kEndOfTime;
+    Instant next = held_until_ == Instant::min() ? kEndOfTime : held_until_;
     for (const Waiting& w : waiting_) next = std::min(next, w.ask.deadline);
     const auto first = head();
     if (!first) return next;
@@ -434,6 +445,7 @@ class GateModel {
   std::map<int, Held> permits_;
   std::vector<int> slots_;  // who holds some, in order of admission
   std::optional<Errc> closed_;
+  Instant held_until_ = Instant::min();
   std::vector<Outcome> outcomes_;
   std::uint64_t acquired_ = 0;
   std::uint64_t waited_ = 0;

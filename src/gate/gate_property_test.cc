@@ -139,9 +139,16 @@ class Walk {
     }
   }
   void rare() {
-    switch (dice_.between(0, 9)) {
+    switch (dice_.between(0, 13)) {
       case 0:
       case 1: return change_limits();
+      case 10:
+      case 11: return hold();
+      case 12: return resume();
+      case 13:
+        what_ << "end the waiters";
+        gate_->end_waiters(Errc::kCancelled);
+        return model_->end_waiters(Errc::kCancelled);
       case 2:
       case 3: {
         const Cost cost = random_cost();
@@ -167,6 +174,20 @@ class Walk {
         return model_->step_back(back);
       }
     }
+  }
+
+  void hold() {
+    const Instant until = dice_.one_in(5)
+                              ? kEndOfTime
+                              : time_.now() + Nanos{dice_.magnitude(4 * random_.scale().count())};
+    what_ << "hold until " << until.time_since_epoch().count();
+    gate_->hold_until(until);
+    model_->hold_until(until);
+  }
+  void resume() {
+    what_ << "resume";
+    gate_->resume();
+    model_->resume();
   }
 
   Cost random_cost() {
@@ -196,7 +217,7 @@ class Walk {
     const GateModel::Ask ask = random_ask();
     what_ << "attempt " << ask;
     const std::optional<Instant> first = model_->first_success(ask);
-    const bool must_be_exact = !model_->lends() && deadlines_ == 0;
+    const bool must_be_exact = !model_->lends() && deadlines_ == 0 && !model_->paused();
     const Decision forecast = gate_->forecast(ask.cost, time_.now());
     const GateModel::Answer expected = model_->attempt(ask);
     auto permit = gate_->try_acquire(request_of(ask));
@@ -371,6 +392,7 @@ class Walk {
   // With all slots given back, everybody who waits is served in the end.
   void run_dry() {
     SCOPED_TRACE("run dry");
+    resume();
     while (!testing::Test::HasFailure()) {
       while (!held_.empty()) release();
       const bool idle = !time_.next_alarm().has_value();

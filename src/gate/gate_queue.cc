@@ -25,6 +25,7 @@ void Gate::enqueue(Waiter& waiter) {
 
 void Gate::arm(Instant now) {
   Instant due = queue_->next_deadline();
+  if (now < held_until_) due = std::min(due, held_until_);
   if (const Waiter* head = queue_->head()) {
     Nanos exact{0};
     bool slots_full = false;
@@ -138,6 +139,11 @@ void Gate::ring(Instant now) {
   {
     const Hold hold{*this};
     armed_for_ = kEndOfTime;
+    if (now >= held_until_) {
+      held_until_ = kNoHold;
+    } else {
+      arm(now);
+    }
   }
   // Who is due at its deadline is served.
   drain(now, effects);
@@ -158,6 +164,22 @@ void Gate::reconsider() {
   Effects effects;
   drain(clock_.now(), effects);
   effects.run();
+}
+
+void Gate::hold_until(Instant at) {
+  const Instant now = clock_.now();
+  const Hold hold{*this};
+  if (at <= now || at <= held_until_) return;
+  held_until_ = at;
+  arm(now);
+}
+
+void Gate::resume() {
+  {
+    const Hold hold{*this};
+    held_until_ = kNoHold;
+  }
+  reconsider();
 }
 
 void Gate::all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const {
@@ -193,8 +215,30 @@ void Gate::close(Errc reason) {
     give_up_word();
     all_waiters(waiters);
   }
-  for (const auto& waiter : waiters) Path::end(*waiter, reason, now, effects);
+  end_all(waiters, reason, now, effects);
   effects.run();
+}
+
+void Gate::end_waiters(Errc reason) {
+  Effects effects;
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  {
+    const Hold hold{*this};
+    all_waiters(waiters);
+  }
+  end_all(waiters, reason, clock_.now(), effects);
+  effects.run();
+}
+
+void Gate::end_all(const std::vector<std::shared_ptr<Waiter>>& waiters, Errc reason, Instant now,
+                   Effects& effects) {
+  // Nobody is served in the place of one before until all are gone.
+  std::vector<Gate*> left;
+  for (const auto& waiter : waiters) {
+    Gate* gate = Path::leave(*waiter, reason, now, effects);
+    if (gate != nullptr && std::ranges::find(left, gate) == left.end()) left.push_back(gate);
+  }
+  for (Gate* gate : left) gate->drain(now, effects);
 }
 
 Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
@@ -231,7 +275,7 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
       return check_all(limits_, waiter->cost, now).decision.kind != Decision::Kind::kNever;
     });
   }
-  for (const auto& waiter : hopeless) Path::end(*waiter, Errc::kNeverFits, now, effects);
+  end_all(hopeless, Errc::kNeverFits, now, effects);
   drain(now, effects);
   effects.run();
   return {};

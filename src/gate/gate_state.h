@@ -17,7 +17,7 @@ class Gate::Hold {
   ~Hold() {
     if (!gate_.word_in_use_) return;
     const TokenBucket::State state = gate_.limits_[0].bucket_state();
-    if (gate_.queue_->empty()) {
+    if (gate_.queue_->empty() && gate_.held_until_ == kNoHold) {
       gate_.word_.let_go(state);
     } else {
       gate_.word_.keep(state);
@@ -34,7 +34,7 @@ class Gate::Hold {
 // What all limits of a gate say together.
 struct Gate::Verdict {
   Decision decision;
-  std::uint8_t limit = 0;     // the one that decides: the longest to wait for
+  std::uint8_t limit = 0;     // the one that decides: the longest to wait for; or kHeld
   std::uint32_t refused = 0;  // all that refuse, a bit each
 
   void add(std::size_t index, const Decision& next) {

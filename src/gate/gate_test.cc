@@ -31,6 +31,31 @@ TEST_F(GateTest, RefusesTheSixthOfABurstOfFive) {  // S1.9
   EXPECT_TRUE(gate.try_acquire(tokens(1), at(1s)));
 }
 
+TEST_F(GateTest, IsAtRestOnceNothingItKnowsMatters) {
+  Gate& fast = open({a_token_a_second(5)});
+  EXPECT_TRUE(fast.at_rest());
+  ASSERT_TRUE(fast.try_spend(2));
+  time.advance(2s - 1ns);
+  EXPECT_FALSE(fast.at_rest());
+  time.advance(1ns);
+  EXPECT_TRUE(fast.at_rest());
+  fast.hold_until(time.now() + 1s);
+  EXPECT_FALSE(fast.at_rest());
+
+  Gate& slotted = open({LimitSpec::concurrency(1), requests_a_minute(2)});
+  Permit held = slotted.try_acquire({}).value();
+  ask("path", path({&fast, &slotted}), {});
+  held.release();
+  time.advance(60s);
+  EXPECT_FALSE(slotted.at_rest());
+  give_up("path");
+  time.advance(60s);
+  EXPECT_TRUE(slotted.at_rest());
+  ASSERT_TRUE(slotted.set_limits({}));
+  held = slotted.try_acquire({}).value();
+  EXPECT_TRUE(slotted.at_rest());
+}
+
 TEST_F(GateTest, TakesAllUnitsOrNone) {  // S3.2
   Gate& gate = open({a_token_a_second(10), requests_a_minute(2), LimitSpec::concurrency(5)});
   const auto first = gate.try_acquire({.cost = Cost::call(4)});

@@ -285,6 +285,38 @@ TEST_F(GateThreadsTest, ChangingLimitsRacingWithEverythingMintsNothing) {
   EXPECT_EQ(gate->metrics().waiting, 0U);
 }
 
+TEST_F(GateThreadsTest, HoldsAndEndedWaitsRacingWithEverythingLoseNobody) {
+  const auto gate = real.gate(
+      {.name = "gate", .limits = {LimitSpec::token_bucket(kTokens, kMillionASecond, kBurst)}});
+  const Instant start = real.clock.now();
+  std::atomic<Amount> admitted = 0;
+  std::atomic<int> working = kThreads - 1;
+  in_threads(kThreads, [&](int thread) {
+    if (thread == 0) {
+      for (int i = 0; working > 0; ++i) {
+        gate->hold_until(i % 4 == 0 ? kEndOfTime : real.clock.now() + 30us);
+        std::this_thread::yield();
+        if (i % 8 == 2) gate->end_waiters(Errc::kCancelled);
+        if (i % 4 == 0) gate->resume();
+      }
+      return;
+    }
+    for (int i = 0; i < 300; ++i) {
+      for (int j = 0; j < 5; ++j) admitted += gate->try_spend(2) ? 2 : 0;
+      const auto permit = gate->acquire(tokens(20));
+      if (!permit) {
+        EXPECT_EQ(permit.error(), Errc::kCancelled);
+      }
+      admitted += permit ? 20 : 0;
+    }
+    --working;
+  });
+  EXPECT_LE(admitted, kBurst + earned(real.clock.now() - start));
+  EXPECT_EQ(gate->metrics().waiting, 0U);
+  gate->resume();
+  EXPECT_TRUE(gate->acquire(tokens(kBurst)));
+}
+
 TEST_F(GateThreadsTest, StaleSlotsTakenBackInTheMidstOfReleasesAreCountedOnce) {
   const auto gate =
       real.gate({.name = "gate", .limits = {LimitSpec::concurrency(2)}, .stale_after = 20us});

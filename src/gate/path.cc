@@ -254,15 +254,15 @@ void Path::abandon(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
   waiter.complete(fail(reason, std::string{name(reason)}), effects);
 }
 
+Gate* Path::leave(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
+  const Holds holds{waiter.path};
+  Gate* gate = waiter.gate.load(std::memory_order_relaxed);
+  if (gate != nullptr) abandon(waiter, reason, now, effects);
+  return gate;
+}
+
 void Path::end(Waiter& waiter, Errc reason, Instant now, Effects& effects) {
-  Gate* gate = nullptr;
-  {
-    const Holds holds{waiter.path};
-    gate = waiter.gate.load(std::memory_order_relaxed);
-    if (gate == nullptr) return;
-    abandon(waiter, reason, now, effects);
-  }
-  gate->drain(now, effects);
+  if (Gate* gate = leave(waiter, reason, now, effects)) gate->drain(now, effects);
 }
 
 void Ticket::cancel() {

@@ -12,8 +12,9 @@ Result<void> check_limits(const std::string& provider, const ProviderLimits& lim
   const auto invalid = [&](const std::string& rule, Amount value) {
     return fail(Errc::kInvalidConfig, provider + ": " + rule + ": " + std::to_string(value));
   };
-  if (limits.tokens_per_minute < 10 || limits.tokens_per_minute > kAmountMax) {
-    return invalid("tokens_per_minute must be from 10 to " + std::to_string(kAmountMax),
+  if (limits.tokens_per_minute < kTokensPerMinuteMin || limits.tokens_per_minute > kAmountMax) {
+    return invalid("tokens_per_minute must be from " + std::to_string(kTokensPerMinuteMin) +
+                       " to " + std::to_string(kAmountMax),
                    limits.tokens_per_minute);
   }
   if (limits.max_concurrency < 1 || limits.max_concurrency > kAmountMax) {
@@ -32,6 +33,12 @@ Request request_for(Amount tokens, std::string_view agent_id) {
 }
 
 }  // namespace
+
+LimitSpec tokens_per_minute_limit(Amount tokens_per_minute) {
+  return LimitSpec::stepped(Unit::kTokens, {.max = tokens_per_minute - (tokens_per_minute + 9) / 10,
+                                            .refill = tokens_per_minute / 10,
+                                            .every = kRefillEvery});
+}
 
 class ProviderLimiter::StaleSlots final : public Observer {
  public:
@@ -61,11 +68,8 @@ Result<std::unique_ptr<ProviderLimiter>> ProviderLimiter::create(std::string pro
   if (auto good = check_limits(provider, limits); !good) return std::unexpected(good.error());
   std::unique_ptr<ProviderLimiter> limiter{new ProviderLimiter};
   limiter->stale_slots_ = std::make_unique<StaleSlots>(std::move(log));
-  const SteppedSpec tokens{.max = limits.tokens_per_minute - (limits.tokens_per_minute + 9) / 10,
-                           .refill = limits.tokens_per_minute / 10,
-                           .every = kRefillEvery};
   auto gate = Gate::create({.name = std::move(provider),
-                            .limits = {LimitSpec::stepped(Unit::kTokens, tokens),
+                            .limits = {tokens_per_minute_limit(limits.tokens_per_minute),
                                        LimitSpec::concurrency(limits.max_concurrency)},
                             .stale_after = 2 * limits.request_timeout,
                             .observer = limiter->stale_slots_.get()},

@@ -1,13 +1,17 @@
 // Fixed window: at most `limit` in each window; a window starts at the first request after the
-// last one ended (S4.4).
+// last one ended (S4.4), or stands on a calendar (WindowEnds).
 //
 // Never over: at most the limit in each of its own windows; an interval across a boundary can see
 // twice that. O(1) state. Pure arithmetic (see algorithm.h).
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "weir/core/algorithm.h"
 #include "weir/core/error.h"
 #include "weir/core/tick_rate.h"
+#include "weir/core/window_ends.h"
 
 namespace weir {
 
@@ -16,10 +20,12 @@ class FixedWindow {
   struct State {
     Instant end{};  // of the window that counts `used`; a window that has ended counts nothing
     Amount used = 0;
+    Instant start{};  // when its first charge came
   };
 
-  // `rate.amount` in each window of `rate.period`. Fails with kInvalidLimit (check_rate).
-  static Result<FixedWindow> create(Rate rate);
+  // `rate.amount` in each window: of `rate.period`, or where `ends` are given up to those. Fails
+  // with kInvalidLimit (check_rate).
+  static Result<FixedWindow> create(Rate rate, std::shared_ptr<const WindowEnds> ends = nullptr);
 
   State start(Instant /*now*/) const { return {}; }
   Decision check(const State& state, Amount cost, Instant now) const;
@@ -30,12 +36,18 @@ class FixedWindow {
   }
   Amount capacity() const { return rate_.amount; }
 
+  // A state that counts on in the running window of `old`, the state of windows of the same period
+  // that may end elsewhere. It ends no earlier than either kind of window would have.
+  State carried(const State& old, Instant now) const;
+
  private:
-  explicit FixedWindow(Rate rate) : rate_(rate) {}
+  FixedWindow(Rate rate, std::shared_ptr<const WindowEnds> ends)
+      : rate_(rate), ends_(std::move(ends)) {}
 
   static Amount used(const State& state, Instant now) { return now < state.end ? state.used : 0; }
 
   Rate rate_;
+  std::shared_ptr<const WindowEnds> ends_;  // null: a period after the first charge
 };
 
 static_assert(Algorithm<FixedWindow>);

@@ -39,6 +39,8 @@ struct LimitSpec {
   Nanos warm_up{0};  // warm-up only
   Oversize oversize = Oversize::kNever;
   std::string name = {};  // in refusals and metrics; default: "tokens per 1m", "slots"
+  // Fixed window only: puts it on a calendar. Null: a window starts at its first request.
+  std::shared_ptr<const WindowEnds> ends = {};
 
   // A burst of 0 means `amount`.
   static LimitSpec token_bucket(Unit unit, Rate rate, Amount burst = 0);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct LimitStatus {
   Unit unit;
   Amount available;  // negative while in debt
   Amount capacity;
+  Amount amount;  // what it is set to: `amount` in each `period`, or `amount` slots
+  Nanos period;
   std::uint64_t hits;  // how often a request was refused by it or had to wait for it
 };
 
@@ -53,6 +56,8 @@ struct GateMetrics {
   Nanos total_wait{0};
   std::uint64_t reclaimed = 0;  // stale slots taken back
   std::size_t waiting = 0;      // now
+  bool held = false;            // now, by hold_until()
+  Nanos held_for{0};            // from now on; Nanos::max() for a pause
   std::vector<LimitStatus> limits;
 
   Nanos average_wait() const {
@@ -63,6 +68,8 @@ struct GateMetrics {
 class Gate final : private Alarm {
  public:
   static constexpr std::size_t kLimitsMax = 16;
+  // In the place of a limit's index: what refuses is hold_until().
+  static constexpr std::uint8_t kHeld = 255;
 
   // Fails with kInvalidLimit for a limit out of range and for two limits of one name, with
   // kInvalidConfig for a stale_after that is negative or longer than kPeriodMax.
@@ -111,15 +118,32 @@ class Gate final : private Alarm {
   // Fails as create() does, and then changes nothing.
   Result<void> set_limits(std::vector<LimitSpec> limits);
 
+  // Fails as create() does, and then changes nothing.
+  Result<void> set_stale_after(Nanos stale_after);
+
   // Ends every wait with `reason` and refuses everything from now on. Permits stay valid.
   void close(Errc reason = Errc::kClosed);
+
+  // Ends every wait with `reason`, also of those who queue at another gate of their path. The gate
+  // stays open.
+  void end_waiters(Errc reason);
+
+  // Admits nothing before `at`, whatever the limits say: a provider's Retry-After, or with
+  // kEndOfTime a pause. Those who wait stay and are served from then on as the limits allow. Of two
+  // holds the later wins; resume() ends them all.
+  void hold_until(Instant at);
+  void resume();
 
   // Looks at the waiters again: for a backing whose answer may have changed.
   void reconsider();
 
+  // Whether a new gate with the same limits would admit no more than this one: nobody waits or
+  // holds slots, every limit is full, and it is not held.
+  bool at_rest() const;
+
   GateMetrics metrics() const;
   double level(std::size_t limit) const;  // what it holds, fractions included: for showing
-  std::string limit_name(std::size_t limit) const;
+  std::string limit_name(std::size_t limit) const;  // "hold" for kHeld
   const std::string& name() const { return name_; }
   Clock& clock() const { return clock_; }
 
@@ -143,6 +167,8 @@ class Gate final : private Alarm {
 
   // All below want the lock (Hold).
   Verdict decide(const Cost& cost, Instant now, Effects& effects);
+  // Lets the hold, if there is one, speak beside the limits.
+  void add_hold(Verdict& verdict, Instant now) const;
   static Verdict check_all(const std::vector<Limit>& limits, const Cost& cost, Instant now);
   // When an attempt that is refused would be admitted, with those who wait served meanwhile.
   Verdict forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
@@ -167,11 +193,14 @@ class Gate final : private Alarm {
   void arm(Instant now);
   void grant(Waiter& waiter, Permit permit, Instant now, Effects& effects);
   void all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const;
+  std::string_view label(std::size_t limit) const;
   // Serves the head while it waits for this gate alone; returns one that this gate would admit
   // and that others must be asked about, or null when the head has to wait.
   Waiter* serve_here(Instant now, Effects& effects);
 
   // These take the lock themselves.
+  static void end_all(const std::vector<std::shared_ptr<Waiter>>& waiters, Errc reason, Instant now,
+                      Effects& effects);
   void drain(Instant now, Effects& effects);
   // Adds the gates to whose queues waiters have moved.
   void drain_here(Instant now, std::vector<Gate*>& moved_to, Effects& effects);
@@ -190,7 +219,6 @@ class Gate final : private Alarm {
   Observer* const observer_;
   Backing* const backing_;
   const std::string name_;
-  const Nanos stale_after_;
   const std::size_t waiters_max_;
 
   alignas(64) AtomicBucket word_;
@@ -204,11 +232,15 @@ class Gate final : private Alarm {
   std::vector<Instant> added_at_;  // by set_limits()
   std::unique_ptr<WaitQueue> queue_;
   std::unordered_set<Waiter*> passing_;  // waiters on longer paths, wherever they queue
+  Nanos stale_after_;
   std::vector<Holder> holders_;
   std::uint32_t free_holder_;
   std::uint32_t oldest_holder_;
   std::uint32_t newest_holder_;
   Instant armed_for_ = kEndOfTime;
+  // Nothing is admitted before. Back at kNoHold once the alarm has rung: the word may go free then.
+  static constexpr Instant kNoHold = Instant::min();
+  Instant held_until_ = kNoHold;
   std::optional<Errc> closed_;  // and why
   GateMetrics totals_;          // all but what counters_ has
 

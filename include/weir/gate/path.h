@@ -78,6 +78,8 @@ class Path {
   static void abandon(Waiter& waiter, Errc reason, Instant now, Effects& effects);
 
   // These take the locks themselves.
+  // The gate whose queue the waiter has left; null if its wait had ended already.
+  static Gate* leave(Waiter& waiter, Errc reason, Instant now, Effects& effects);
   static void end(Waiter& waiter, Errc reason, Instant now, Effects& effects);
 
   // The gates of a path of several, shared by its copies: every waiter keeps one.

@@ -56,6 +56,8 @@ class Permit {
   // What was charged at admission, and when.
   const Cost& cost() const { return cost_; }
   Instant charged_at() const { return charged_at_; }
+  // Whether slots are to be given back.
+  bool borrows() const { return held_; }
   // Whether it had to queue first.
   bool waited() const { return turn_ != 0; }
   explicit operator bool() const { return gate_ != nullptr; }

@@ -23,6 +23,10 @@ struct ProviderLimits {
   Nanos request_timeout = std::chrono::minutes{3};
 };
 
+// The bucket for `tokens_per_minute`, from kTokensPerMinuteMin to kAmountMax, as said above.
+LimitSpec tokens_per_minute_limit(Amount tokens_per_minute);
+inline constexpr Amount kTokensPerMinuteMin = 10;  // a tenth of it must be a token
+
 // The numbers of a provider's entry under `rate_limits` in a status report.
 struct ProviderStats {
   Amount available_tokens = 0;

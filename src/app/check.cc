@@ -1,0 +1,23 @@
+#include <fmt/format.h>
+
+#include "app/command_line.h"
+#include "app/commands.h"
+
+namespace weir::app {
+
+int check(const std::vector<std::string>& files) {
+  const auto model = load_files(files);
+  if (!model) {
+    for (const Mistake& mistake : model.error()) fmt::print(stderr, "{}\n", mistake.text());
+    fmt::print(stderr, "{} mistake{}\n", model.error().size(),
+               model.error().size() == 1 ? "" : "s");
+    return kUsage;
+  }
+  for (const Mistake& warning : model->warnings) {
+    fmt::print(stderr, "warning: {}\n", warning.text());
+  }
+  for (const ProviderConfig& provider : model->providers) fmt::print("{}", explain(provider));
+  return kDone;
+}
+
+}  // namespace weir::app

@@ -1,0 +1,137 @@
+#include "app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "app/commands.h"
+
+namespace weir::app {
+namespace {
+
+constexpr const char* kAbout =
+    "Weir lets many workers share metered APIs without overrunning them.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 69 daemon not reachable,\n"
+    "75 refused by a limit.";
+
+// A command with its --help: what it does, and an example.
+CLI::App* add(CLI::App& program, const std::string& name, const std::string& about,
+              const std::string& example) {
+  CLI::App* command = program.add_subcommand(name, about);
+  command->footer("Example:\n  " + example);
+  return command;
+}
+
+void add_server(CLI::App* command, ServerOptions& options) {
+  command->add_option("--server", options.server,
+                      "Daemon's address (default: $WEIR_SERVER, else 127.0.0.1:9347)");
+}
+
+void add_json(CLI::App* command, Output& output) {
+  command->add_flag_callback("--json", [&output] { output = Output::kJson; },
+                             "For programs: JSON instead of a table");
+}
+
+void add_request(CLI::App* command, AcquireOptions& options) {
+  command->add_option("RESOURCE", options.resource, "A resource's name, or a URL")->required();
+  command->add_option("--tokens", options.tokens, "Tokens that the call will take")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--agent", options.agent, "Who asks; agents share fairly");
+  command->add_option("--model", options.model, "The model that is called");
+  command->add_option("--priority", options.priority, "Higher goes first (-100 to 100)");
+  command->add_option("--wait", options.wait, "How long to wait for admission, such as 30s");
+  add_server(command, options.server);
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  CLI::App program{kAbout, "weir"};
+  program.require_subcommand(1);
+  program.set_help_all_flag("--help-all", "Help of all commands");
+  program.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("weir: {} (see weir --help)\n", error.what());
+  });
+  int code = kDone;
+
+  StartOptions starting;
+  CLI::App* start_command =
+      add(program, "start", "Run the daemon", "weir start --provider-dir providers/");
+  start_command->add_option("--config", starting.sources.main_file, "Main file");
+  start_command->add_option("--provider", starting.sources.provider_files,
+                            "Provider file; may be repeated")->allow_extra_args(false);
+  start_command->add_option("--provider-dir", starting.sources.provider_dirs,
+                            "Directory of provider files; may be repeated")
+      ->allow_extra_args(false);
+  start_command->add_option("--listen", starting.listen, "Address (default 127.0.0.1:9347)");
+  start_command->add_option("--store", starting.store, "Where state is kept: a path or a URL");
+  start_command->add_option("--durability", starting.durability, "How well state is kept")
+      ->check(CLI::IsMember({"exact", "snapshot", "none"}));
+  start_command->add_option("--log", starting.log,
+                            "Log format (default: text on a terminal, else json)")
+      ->check(CLI::IsMember({"text", "json"}));
+  start_command->add_option("--threads", starting.threads, "Threads (default: one a core)")
+      ->check(CLI::Range(1, 256));
+  start_command->callback([&] { code = start(starting); });
+
+  std::vector<std::string> files;
+  CLI::App* check_command =
+      add(program, "check", "Check configuration files and say what they mean",
+          "weir check providers/*.yaml");
+  check_command->add_option("FILE", files, "Provider files or a main file")->required();
+  check_command->callback([&] { code = check(files); });
+
+  StatusOptions shown;
+  CLI::App* status_command = add(program, "status", "Show limits and queues", "weir status --watch");
+  status_command->add_flag("--watch", shown.watch, "Keep showing, every second");
+  CLI::App* resources_command =
+      add(program, "resources", "List the resources and their limits", "weir resources --json");
+  for (CLI::App* command : {status_command, resources_command}) {
+    add_json(command, shown.output);
+    add_server(command, shown.server);
+  }
+  status_command->callback([&] { code = status(shown); });
+  resources_command->callback([&] { code = resources(shown); });
+
+  AcquireOptions asked;
+  CLI::App* acquire_command = add(program, "acquire", "Ask for admission of one call",
+                                  "weir acquire anthropic --tokens 1200 --wait 30s");
+  add_request(acquire_command, asked);
+  add_json(acquire_command, asked.output);
+  acquire_command->callback([&] { code = acquire(asked); });
+  CLI::App* exec_command =
+      add(program, "exec", "Run a command while holding a permit",
+          "weir exec anthropic --tokens 1200 --wait 30s -- ./call-the-api.sh");
+  add_request(exec_command, asked);
+  exec_command->add_option("COMMAND", asked.command, "The command and its arguments, after --")
+      ->required();
+  exec_command->callback([&] { code = exec(asked); });
+
+  ServerOptions reloaded;
+  CLI::App* reload_command =
+      add(program, "reload", "Make the daemon read its configuration again", "weir reload");
+  add_server(reload_command, reloaded);
+  reload_command->callback([&] { code = reload(reloaded); });
+
+  std::string shell;
+  CLI::App* completion_command =
+      add(program, "completion", "Print a script that completes commands in a shell",
+          "source <(weir completion bash)");
+  completion_command->add_option("SHELL", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion_command->callback([&] { fmt::print("{}", completion(program, shell)); });
+
+  add(program, "version", "Print the version", "weir version")->callback([] {
+    fmt::print("weir {}\n", WEIR_VERSION);
+  });
+
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? kDone : kUsage;
+  }
+  return code;
+}
+
+}  // namespace weir::app

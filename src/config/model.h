@@ -1,0 +1,128 @@
+// Model: what the files say, checked. Plain values, immutable once load() (load.h) has made them;
+// no file, clock or socket is behind them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/secret.h"
+#include "config/zone.h"
+#include "weir/core/limit.h"
+
+namespace weir {
+
+// Where in a file something stands. Lines and columns count from 1; 0 means the file as a whole.
+struct Place {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+// One line for the user: "anthropic.yaml:3:9: period: 5x is not a period; write 30s, 5m, 1h or 1d".
+struct Mistake {
+  Place place;
+  std::string field = {};  // "limits[1].per"; empty when it is none in particular
+  std::string message = {};
+
+  std::string text() const;
+};
+
+// Windows that begin on the calendar (`align: calendar`, and every budget).
+struct Alignment {
+  Zone zone;
+  std::chrono::minutes reset{0};  // after midnight
+};
+
+struct LimitConfig {
+  LimitSpec spec;  // named: names are unique within one scope
+  std::optional<Alignment> align = {};
+};
+
+struct ModelConfig {
+  std::string pattern;              // "claude-opus-*": one pool for all it matches
+  std::vector<LimitConfig> limits;  // max_concurrency and tokens_per_minute among them
+};
+
+struct AgentConfig {
+  std::string pattern;  // every agent it matches gets limits of its own; "*" is default
+  std::vector<LimitConfig> limits;
+  std::uint32_t weight = 1;
+  int priority = 0;
+};
+
+enum class Profile : std::uint8_t {
+  kGeneric,
+  kOpenai,
+  kAnthropic,
+  kGemini,
+  kAzure,
+  kBedrock,
+  kGroq,
+  kMistral,
+};
+std::string_view name(Profile profile);
+
+struct ProviderConfig {
+  std::string name;
+  std::string domain;  // normalised; empty for providers of seed 003's JSON, found by name alone
+  std::string upstream;
+  Profile profile = Profile::kGeneric;
+  Secret api_key;
+  std::vector<LimitConfig> limits;
+  Nanos request_timeout = std::chrono::minutes{3};
+  Nanos max_wait = std::chrono::seconds{240};
+  std::vector<ModelConfig> models;
+  std::vector<AgentConfig> agents;
+  Place place;
+};
+
+enum class Scope : std::uint8_t { kClient, kRead, kAdmin };
+std::string_view name(Scope scope);
+
+struct TokenConfig {
+  std::string name;
+  Scope scope = Scope::kClient;
+  Secret token;
+};
+
+enum class Durability : std::uint8_t { kExact, kSnapshot, kNone };
+enum class Sync : std::uint8_t { kProcess, kPower };
+enum class OnStoreFailure : std::uint8_t { kDeny, kMemory };
+enum class Fallback : std::uint8_t { kDeny, kReserve, kShare, kOpen, kLocal };
+
+struct FleetConfig {
+  Secret redis;  // URLs may hold a password
+  Secret bus;
+  std::string node;
+  Fallback fallback = Fallback::kReserve;
+};
+
+// Host and port to listen on; port 0 takes any free one.
+struct Listen {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 9347;
+
+  bool loopback() const;
+};
+
+struct MainConfig {
+  Listen listen;
+  std::vector<std::string> hosts;  // names under which clients may call us, beside IP addresses
+  Secret store;                    // a path or a URL, which may hold a password
+  Durability durability = Durability::kExact;
+  Sync sync = Sync::kProcess;
+  OnStoreFailure on_store_failure = OnStoreFailure::kDeny;
+  std::vector<TokenConfig> tokens;
+  std::optional<FleetConfig> fleet;
+};
+
+struct Model {
+  MainConfig main;
+  std::vector<ProviderConfig> providers;  // unique by name, and by domain where they have one
+  std::vector<Mistake> warnings;          // nothing wrong, but worth a look
+};
+
+}  // namespace weir

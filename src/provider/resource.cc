@@ -1,0 +1,254 @@
+#include "provider/resource.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "provider/calendar_ends.h"
+#include "provider/pattern.h"
+
+namespace weir {
+namespace {
+
+// After a look at all agents that found none at rest, new ones are refused without looking.
+constexpr Nanos kSweepPause = std::chrono::seconds{1};
+
+bool same(const LimitConfig& a, const LimitConfig& b) {
+  if (a.spec != b.spec || a.align.has_value() != b.align.has_value()) return false;
+  return !a.align ||
+         (a.align->zone.name() == b.align->zone.name() && a.align->reset == b.align->reset);
+}
+
+bool same(const std::vector<LimitConfig>& a, const std::vector<LimitConfig>& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return same(x, y); });
+}
+
+std::vector<LimitSpec> specs_of(const std::vector<LimitConfig>& limits, const Clock& clock) {
+  std::vector<LimitSpec> specs;
+  for (const LimitConfig& limit : limits) {
+    specs.push_back(limit.spec);
+    if (limit.align) {
+      specs.back().ends = std::make_shared<CalendarEnds>(*limit.align, limit.spec.period, clock);
+    }
+  }
+  return specs;
+}
+
+Nanos stale_after(const ProviderConfig& config) { return 2 * config.request_timeout; }
+
+Result<std::shared_ptr<Gate>> make_gate(std::string name, std::vector<LimitSpec> limits,
+                                        const ProviderConfig& config, TimeSource time) {
+  return Gate::create(
+      {.name = std::move(name), .limits = std::move(limits), .stale_after = stale_after(config)},
+      time);
+}
+
+std::string agent_gate_name(const ProviderConfig& config, std::string_view agent) {
+  return config.name + " agent " + std::string{agent};
+}
+
+}  // namespace
+
+Result<Resource::Rules> Resource::check(const ProviderConfig& config, TimeSource time) {
+  const auto checked = [&](const std::string& name, const std::vector<LimitSpec>& limits) {
+    auto gate = make_gate(name, limits, config, time);
+    if (!gate) gate.error().message.insert(0, name + ": ");
+    return gate;
+  };
+  Rules rules;
+  rules.config = std::make_shared<ProviderConfig>(config);
+  rules.limits = specs_of(config.limits, time.clock);
+  auto own = checked(config.name, rules.limits);
+  if (!own) return std::unexpected(own.error());
+  rules.gate = std::move(*own);
+  for (const ModelConfig& model : config.models) {
+    ModelRule rule{model.pattern, specs_of(model.limits, time.clock), nullptr};
+    auto gate = checked(config.name + " model " + model.pattern, rule.limits);
+    if (!gate) return std::unexpected(gate.error());
+    rule.gate = std::move(*gate);
+    rules.models.push_back(std::move(rule));
+  }
+  for (const AgentConfig& agent : config.agents) {
+    AgentRule rule{agent.pattern, specs_of(agent.limits, time.clock), agent.weight, agent.priority};
+    auto gate = checked(agent_gate_name(config, agent.pattern), rule.limits);
+    if (!gate) return std::unexpected(gate.error());
+    rules.agents.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+Resource::Resource(Rules rules, TimeSource time, std::size_t agents_max)
+    : time_(time),
+      agents_max_(agents_max),
+      gate_(std::move(rules.gate)),
+      plain_(rules.models.empty() && rules.agents.empty()),
+      rules_(std::move(rules)) {}
+
+Result<Resource::Route> Resource::route(const Caller& caller) {
+  if (plain_.load(std::memory_order_acquire)) {
+    return Route{.path = Path{*gate_}, .priority = caller.priority.value_or(0)};
+  }
+  {
+    const std::shared_lock lock{mutex_};
+    if (auto route = look_up(caller)) return std::move(*route);
+  }
+  std::shared_ptr<Gate> evicted;  // goes after the lock: it waits for its alarm
+  const std::unique_lock lock{mutex_};
+  auto route = look_up(caller);
+  if (!route) {
+    if (auto added = add_agent(caller.agent, evicted); !added) {
+      return std::unexpected(added.error());
+    }
+    route = look_up(caller);
+  }
+  return std::move(*route);
+}
+
+std::optional<Resource::Route> Resource::look_up(const Caller& caller) const {
+  const AgentRule* agent = most_specific(rules_.agents, caller.agent);
+  const ModelRule* model = most_specific(rules_.models, caller.model);
+  Route route{.path = Path{*gate_},
+              .weight = agent == nullptr ? 1 : agent->weight,
+              .priority = caller.priority.value_or(agent == nullptr ? 0 : agent->priority)};
+  std::array<Gate*, 3> gates{};
+  std::size_t count = 0;
+  if (agent != nullptr && !agent->limits.empty()) {
+    const auto known = agents_.find(caller.agent);
+    if (known == agents_.end()) return std::nullopt;
+    route.agent = known->second;
+    gates[count++] = route.agent.get();
+  }
+  if (model != nullptr && !model->limits.empty()) {
+    route.model = model->gate;
+    gates[count++] = route.model.get();
+  }
+  gates[count++] = gate_.get();
+  if (count > 1) route.path = Path::create(std::span{gates}.first(count)).value();
+  return route;
+}
+
+Result<void> Resource::add_agent(std::string_view agent, std::shared_ptr<Gate>& evicted) {
+  if (agents_.size() >= agents_max_) {
+    evicted = evict();
+    if (evicted == nullptr) {
+      return fail(Errc::kCapacityExhausted,
+                  name() + " has " + std::to_string(agents_max_) + " agents, all of them busy");
+    }
+  }
+  const ProviderConfig& config = *rules_.config;
+  auto gate = make_gate(agent_gate_name(config, agent), most_specific(rules_.agents, agent)->limits,
+                        config, time_);
+  if (!gate) return std::unexpected(gate.error());
+  agents_.emplace(agent, std::move(*gate));
+  return {};
+}
+
+std::shared_ptr<Gate> Resource::evict() {
+  const Instant now = time_.clock.now();
+  if (now < next_sweep_) return nullptr;
+  auto next = agents_.upper_bound(hand_);
+  for (std::size_t seen = 0; seen < agents_.size(); ++seen, ++next) {
+    if (next == agents_.end()) next = agents_.begin();
+    // Whoever has a route to it got it under the lock, or from one who has.
+    if (next->second.use_count() > 1 || !next->second->at_rest()) continue;
+    hand_ = next->first;
+    std::shared_ptr<Gate> gate = std::move(next->second);
+    agents_.erase(next);
+    return gate;
+  }
+  next_sweep_ = now + kSweepPause;
+  return nullptr;
+}
+
+void Resource::change(Rules next) {
+  struct Change {
+    std::shared_ptr<Gate> gate;
+    std::vector<LimitSpec> limits;
+  };
+  std::vector<Change> changes;
+  std::vector<std::shared_ptr<Gate>> stay;
+  Nanos stale{};
+  bool stale_changed = false;
+  {
+    const std::unique_lock lock{mutex_};
+    const ProviderConfig& before = *rules_.config;
+    const ProviderConfig& after = *next.config;
+    stale = stale_after(after);
+    stale_changed = stale != stale_after(before);
+    next.gate = nullptr;
+    stay.push_back(gate_);
+    if (!same(before.limits, after.limits)) changes.push_back({gate_, next.limits});
+
+    for (std::size_t i = 0; i < before.models.size(); ++i) {
+      const ModelRule& old = rules_.models[i];
+      const auto kept = std::ranges::find(next.models, old.pattern, &ModelRule::pattern);
+      if (kept == next.models.end()) {
+        changes.push_back({old.gate, {}});  // who waits there waits for the others alone
+        continue;
+      }
+      kept->gate = old.gate;
+      stay.push_back(old.gate);
+      const auto index = static_cast<std::size_t>(kept - next.models.begin());
+      if (!same(before.models[i].limits, after.models[index].limits)) {
+        changes.push_back({old.gate, kept->limits});
+      }
+    }
+
+    std::erase_if(agents_, [&](const auto& entry) {
+      const auto& [agent, gate] = entry;
+      const AgentConfig* was = most_specific(before.agents, agent);
+      const AgentConfig* is = most_specific(after.agents, agent);
+      if (is == nullptr || is->limits.empty()) {
+        changes.push_back({gate, {}});
+        return true;
+      }
+      stay.push_back(gate);
+      if (!same(was->limits, is->limits)) {
+        changes.push_back({gate, most_specific(next.agents, agent)->limits});
+      }
+      return false;
+    });
+
+    plain_.store(next.models.empty() && next.agents.empty(), std::memory_order_release);
+    rules_ = std::move(next);
+  }
+  // Without the lock: this may call back.
+  for (Change& change : changes) {
+    [[maybe_unused]] const auto changed = change.gate->set_limits(std::move(change.limits));
+    assert(changed);
+  }
+  if (!stale_changed) return;
+  for (const auto& gate : stay) {
+    [[maybe_unused]] const auto changed = gate->set_stale_after(stale);
+    assert(changed);
+  }
+}
+
+std::shared_ptr<const ProviderConfig> Resource::config() const {
+  const std::shared_lock lock{mutex_};
+  return rules_.config;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Gate>>> Resource::model_gates() const {
+  const std::shared_lock lock{mutex_};
+  std::vector<std::pair<std::string, std::shared_ptr<Gate>>> gates;
+  for (const ModelRule& rule : rules_.models) gates.emplace_back(rule.pattern, rule.gate);
+  return gates;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Gate>>> Resource::agent_gates() const {
+  const std::shared_lock lock{mutex_};
+  return {agents_.begin(), agents_.end()};
+}
+
+void Resource::pause() {
+  paused_.store(true, std::memory_order_relaxed);
+  gate_->hold_until(kEndOfTime);
+}
+
+void Resource::resume() {
+  paused_.store(false, std::memory_order_relaxed);
+  gate_->resume();
+}
+
+}  // namespace weir

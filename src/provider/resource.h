@@ -1,0 +1,109 @@
+// Resource: the gates of one provider, and the way of a request through them.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/model.h"
+#include "weir/gate/gate.h"
+
+namespace weir {
+
+// Who asks, for what.
+struct Caller {
+  std::string_view agent = {};
+  std::string_view model = {};
+  std::optional<int> priority = {};  // default: the agent's
+};
+
+// The gates of one provider: its own, one for each pattern of models, one for each agent under a
+// pattern of agents that has limits. Safe to use from any thread. Lives on, closed, while somebody
+// holds it after its removal.
+class Resource {
+ public:
+  // The way of one request, agent → model → provider; with the weight and the priority of the
+  // agent. Keeps the gates of the agent and the model alive, which a reload or other agents may
+  // otherwise end: hold it, and the Resource, for as long as a permit or a wait on its path.
+  struct Route {
+    Path path;
+    std::uint32_t weight = 1;
+    int priority = 0;
+    std::shared_ptr<Gate> agent = {};  // null where there is none
+    std::shared_ptr<Gate> model = {};
+  };
+  // Without patterns this neither locks nor allocates. Fails with kCapacityExhausted when there are
+  // kAgentsMax agents with limits of their own and none of them was at rest within the last second.
+  Result<Route> route(const Caller& caller);
+  static constexpr std::size_t kAgentsMax = 100'000;
+
+  const std::string& name() const { return gate_->name(); }
+  std::string domain() const { return config()->domain; }
+  // The configuration it has now; replaced, never changed.
+  std::shared_ptr<const ProviderConfig> config() const;
+  Gate& gate() { return *gate_; }  // the provider's own
+  // Gates of models by pattern; of agents by name. For showing; a copy.
+  std::vector<std::pair<std::string, std::shared_ptr<Gate>>> model_gates() const;
+  std::vector<std::pair<std::string, std::shared_ptr<Gate>>> agent_gates() const;
+
+  bool paused() const { return paused_.load(std::memory_order_relaxed); }
+  void pause();   // admits nothing, keeps waiters; outlasts a reload
+  void resume();  // also ends a hold (Gate::hold_until)
+  void drain() { gate_->end_waiters(Errc::kCancelled); }  // ends every wait
+
+ private:
+  friend class Resources;
+
+  struct ModelRule {
+    std::string pattern;
+    std::vector<LimitSpec> limits;
+    std::shared_ptr<Gate> gate;
+  };
+  struct AgentRule {
+    std::string pattern;
+    std::vector<LimitSpec> limits;
+    std::uint32_t weight;
+    int priority;
+  };
+  // A configuration whose limits every gate accepts.
+  struct Rules {
+    std::shared_ptr<const ProviderConfig> config;
+    std::vector<LimitSpec> limits;
+    std::shared_ptr<Gate> gate;  // with these limits; of use to a new resource alone
+    std::vector<ModelRule> models;
+    std::vector<AgentRule> agents;
+  };
+
+  static Result<Rules> check(const ProviderConfig& config, TimeSource time);
+  Resource(Rules rules, TimeSource time, std::size_t agents_max);
+
+  // Takes on the new rules; gates keep their state. Calls back who is served or ended by it.
+  void change(Rules next);
+  void close(Errc reason) { gate_->close(reason); }  // which every path passes
+
+  // These want the lock. Nothing if the agent has no gate yet and needs one.
+  std::optional<Route> look_up(const Caller& caller) const;
+  Result<void> add_agent(std::string_view agent, std::shared_ptr<Gate>& evicted);
+  std::shared_ptr<Gate> evict();
+
+  const TimeSource time_;
+  const std::size_t agents_max_;
+  const std::shared_ptr<Gate> gate_;
+  std::atomic<bool> plain_;  // no patterns: every route is the same
+  std::atomic<bool> paused_ = false;
+
+  mutable std::shared_mutex mutex_;
+  Rules rules_;
+  std::map<std::string, std::shared_ptr<Gate>, std::less<>> agents_;
+  std::string hand_;  // the agent looked at last for eviction
+  Instant next_sweep_{};
+};
+
+}  // namespace weir

@@ -1,0 +1,382 @@
+#include "server/acquire_api.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/monotonic_resource.hpp>
+
+#include "net/host.h"
+#include "server/text.h"
+
+namespace weir::server {
+namespace {
+
+namespace json = boost::json;
+
+// Memory for the JSON of one request at a time on this thread; larger ones take from the heap.
+class JsonScratch {
+ public:
+  JsonScratch() : resource_(buffer_.data(), buffer_.size()) {}
+  json::storage_ptr storage() { return &resource_; }
+
+ private:
+  static thread_local std::array<unsigned char, 64 * 1024> buffer_;
+  json::monotonic_resource resource_;
+};
+thread_local std::array<unsigned char, 64 * 1024> JsonScratch::buffer_;
+
+// The permit was granted, but nobody is there to use it: as if it had never been.
+void give_back(Permit permit) {
+  Cost nothing;
+  for (std::size_t i = 0; i < kUnitCount; ++i) nothing = nothing.with(static_cast<Unit>(i), 0);
+  if (permit) (void)permit.settle(nothing);
+}
+
+// What RateLimit's quota unit is called in the IETF draft, and by us where it has no word.
+std::string_view quota_unit(Unit unit) {
+  return unit == Unit::kSlots ? "concurrent-requests" : name(unit);
+}
+
+// A name of ours inside a structured field's quotes.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c >= 0x20 && c < 0x7F ? c : '?';
+  }
+  return out + '"';
+}
+
+std::string refusal_fields(const Refusal& refusal) {
+  std::string fields =
+      fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n", ceil_seconds(refusal.retry_after),
+                  ceil_ms(refusal.retry_after));
+  const GateMetrics metrics = refusal.gate->metrics();
+  if (refusal.limit >= metrics.limits.size()) return fields;
+  const LimitStatus& limit = metrics.limits[refusal.limit];
+  const std::string called = quoted(limit.name);
+  fmt::format_to(std::back_inserter(fields), "RateLimit: {};r={};t={}\r\n", called,
+                 std::max<Amount>(limit.available, 0), ceil_seconds(refusal.retry_after));
+  fmt::format_to(std::back_inserter(fields), "RateLimit-Policy: {};q={};qu=\"{}\"", called,
+                 limit.amount, quota_unit(limit.unit));
+  if (limit.period > Nanos{0}) {
+    fmt::format_to(std::back_inserter(fields), ";w={}", ceil_seconds(limit.period));
+  }
+  fields += "\r\n";
+  return fields;
+}
+
+std::string limit_text(const Resource& resource, const Refusal& refusal) {
+  if (refusal.gate == nullptr) return {};
+  if (refusal.limit == Gate::kHeld && resource.paused()) return "paused";
+  return refusal.gate->limit_name(refusal.limit);
+}
+
+}  // namespace
+
+// What a wait needs of its attempt when the request's bytes are gone.
+struct AcquireApi::Waiting {
+  explicit Waiting(Attempt a)
+      : agent(a.request.agent), client(a.client), attempt(std::move(a)) {
+    attempt.request.agent = {};
+    attempt.client = {};
+  }
+  Attempt& restored() {
+    attempt.request.agent = agent;
+    attempt.client = client;
+    return attempt;
+  }
+
+  std::string agent;
+  std::string client;
+  Attempt attempt;
+};
+
+AcquireApi::Outcome AcquireApi::Outcome::error(int status, std::string_view code,
+                                               std::string_view message) {
+  return {.status = status, .body = error_body(code, message)};
+}
+
+void AcquireApi::add_routes(Router& router) {
+  const auto add = [&](std::string method, std::string pattern, auto handler) {
+    router.add({.method = std::move(method),
+                .pattern = std::move(pattern),
+                .need = Need::kClient,
+                .handler = [this, handler](const HttpRequest& http, Responder& responder) {
+                  (this->*handler)(http, responder);
+                }});
+  };
+  add("POST", "/v1/acquire", &AcquireApi::acquire);
+  add("POST", "/v1/acquire_batch", &AcquireApi::acquire_batch);
+  add("POST", "/v1/permits/{id}/settle", &AcquireApi::settle);
+  add("POST", "/v1/permits/{id}/renew", &AcquireApi::renew);
+  add("DELETE", "/v1/permits/{id}", &AcquireApi::release);
+}
+
+std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
+    const AcquireCall& call, const Identity& client) {
+  std::shared_ptr<Resource> resource;
+  if (!call.resource.empty()) {
+    resource = resources_.find(call.resource);
+    if (resource == nullptr) {
+      return std::unexpected(Outcome::error(
+          404, "resource_unknown",
+          fmt::format("no resource is called \"{}\"; GET /v1/resources lists them", call.resource)));
+    }
+  } else {
+    const auto host = net::host_of(call.url);
+    if (!host) {
+      return std::unexpected(
+          Outcome::error(400, "invalid_request", "`url` has no host that could be looked up"));
+    }
+    resource = resources_.find_by_host(*host);
+    if (resource == nullptr) {
+      return std::unexpected(Outcome{.body = R"({"permit":null,"unlimited":true})"});
+    }
+  }
+
+  const std::string_view agent = call.agent.empty() ? std::string_view{client.name} : call.agent;
+  auto route =
+      resource->route({.agent = agent, .model = call.model, .priority = call.priority});
+  if (!route) {
+    return std::unexpected(Outcome::error(503, name(route.error().code), route.error().message));
+  }
+  const Request request{.cost = call.cost,
+                        .agent = agent,
+                        .priority = route->priority,
+                        .weight = route->weight};
+  return Attempt{.resource = std::move(resource),
+                 .route = std::move(*route),
+                 .request = request,
+                 .client = client.name,
+                 .hold = call.hold,
+                 .arrived = clock_.now()};
+}
+
+AcquireApi::Outcome AcquireApi::decide(Attempt& attempt) {
+  auto permit = attempt.route.path.try_acquire(attempt.request, clock_.now());
+  if (permit) return admitted(attempt, std::move(*permit));
+  return refused(attempt, permit.error());
+}
+
+void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
+  JsonScratch scratch;
+  const auto json = parse_json(http.body, scratch.storage());
+  if (!json) return responder.error(400, "invalid_request", json.error());
+  const auto call = read_acquire(*json);
+  if (!call) return responder.error(400, "invalid_request", call.error());
+
+  auto attempt = prepare(*call, http.client);
+  const auto send = [&](const Outcome& outcome) {
+    responder.reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
+  };
+  if (!attempt) return send(attempt.error());
+  auto permit = attempt->route.path.try_acquire(attempt->request, attempt->arrived);
+  if (permit) return send(admitted(*attempt, std::move(*permit)));
+  if (call->wait == Nanos{0} || permit.error().kind != Refusal::Kind::kWait) {
+    return send(refused(*attempt, permit.error()));
+  }
+  wait(std::move(*attempt), call->wait, responder);
+}
+
+void AcquireApi::wait(Attempt attempt, Nanos patience, Responder& responder) {
+  const auto ticket = std::make_shared<Ticket>();
+  Later later = responder.later([ticket] { ticket->cancel(); });
+  const Path path = attempt.route.path;
+  const Request request = attempt.request;
+  const Instant deadline = attempt.arrived + patience;
+  tell("queued", attempt, {});
+  *ticket = path.acquire_async(
+      request, deadline,
+      [this, later = std::move(later),
+       waiting = Waiting{std::move(attempt)}](Result<Permit> result) mutable {
+        later.resume([this, waiting = std::move(waiting),
+                      result = std::move(result)](Responder* answering) mutable {
+          finish_wait(std::move(waiting), std::move(result), answering);
+        });
+      });
+}
+
+void AcquireApi::finish_wait(Waiting waiting, Result<Permit> result, Responder* responder) {
+  Attempt& attempt = waiting.restored();
+  if (responder == nullptr) {
+    tell("abandoned", attempt, {});
+    if (result) give_back(std::move(*result));
+    return;
+  }
+  Outcome outcome;
+  if (result) {
+    outcome = admitted(attempt, std::move(*result));
+  } else if (result.error().code == Errc::kDeadlineExceeded) {
+    outcome = decide(attempt);  // one more try tells when to come back
+  } else {
+    outcome = ended(attempt, result.error().code);
+  }
+  responder->reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
+}
+
+AcquireApi::Outcome AcquireApi::admitted(const Attempt& attempt, Permit permit) {
+  const Nanos waited = permit.waited() ? clock_.now() - attempt.arrived : Nanos{0};
+  std::string more;
+  if (events_.watched()) {
+    more = fmt::format(",\"waited_ms\":{}", ceil_ms(waited));
+    tell("admitted", attempt, more);
+  }
+  if (!permit.borrows() && !attempt.hold) {
+    if (waited == Nanos{0}) return {.body = R"({"permit":null,"waited_ms":0})"};
+    return {.body = fmt::format(R"({{"permit":null,"waited_ms":{}}})", ceil_ms(waited))};
+  }
+  if (!permits_.has_room(attempt.client)) {
+    give_back(std::move(permit));
+    return Outcome::error(429, "too_many_permits",
+                          "this client holds as many permits as are allowed");
+  }
+  const Nanos lifetime = attempt.hold.value_or(2 * attempt.resource->config()->request_timeout);
+  const std::string id = permits_.add({.resource = attempt.resource,
+                                       .route = attempt.route,
+                                       .permit = std::move(permit),
+                                       .agent = std::string{attempt.request.agent},
+                                       .client = std::string{attempt.client},
+                                       .lifetime = lifetime,
+                                       .since = clock_.now()});
+  return {.body = fmt::format(R"({{"permit":"{}","waited_ms":{},"expires_ms":{}}})", id,
+                              ceil_ms(waited), ceil_ms(lifetime))};
+}
+
+AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& refusal) {
+  if (refusal.kind == Refusal::Kind::kEnded) return ended(attempt, refusal.code);
+  const std::string limit = limit_text(*attempt.resource, refusal);
+  const bool never = refusal.kind == Refusal::Kind::kNever;
+  std::string body = never ? R"({"error":"never_fits","resource":)"
+                           : R"({"error":"rate_limited","resource":)";
+  append_json(body, attempt.resource->name());
+  body += ",\"limit\":";
+  append_json(body, limit);
+  if (never) {
+    body += ",\"message\":";
+    append_json(body, "the cost is more than \"" + limit + "\" can ever admit");
+    body += '}';
+    tell("never_fits", attempt, {});
+    return {.status = 400, .body = std::move(body)};
+  }
+
+  const std::int64_t retry_after_ms = ceil_ms(refusal.retry_after);
+  fmt::format_to(std::back_inserter(body), ",\"retry_after_ms\":{},\"message\":", retry_after_ms);
+  append_json(body, fmt::format("\"{}\" admits this in {} ms", limit, retry_after_ms));
+  body += '}';
+  if (events_.watched()) {
+    std::string more = ",\"limit\":";
+    append_json(more, limit);
+    fmt::format_to(std::back_inserter(more), ",\"retry_after_ms\":{}", retry_after_ms);
+    tell("refused", attempt, more);
+  }
+  return {.status = 429, .body = std::move(body), .fields = refusal_fields(refusal)};
+}
+
+AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
+  const std::string& resource = attempt.resource->name();
+  switch (reason) {
+    case Errc::kResourceUnknown:
+      return Outcome::error(404, "resource_unknown",
+                            fmt::format("\"{}\" has been removed", resource));
+    case Errc::kNeverFits:
+      return Outcome::error(400, "never_fits",
+                            fmt::format("the limits of \"{}\" have changed, and can never admit "
+                                        "this cost any more", resource));
+    case Errc::kInvalidCost:
+      return Outcome::error(400, "invalid_request", "the cost is out of range");
+    case Errc::kClosed:
+      return Outcome::error(503, "closing", "the daemon is stopping; ask again");
+    case Errc::kCancelled:
+      return Outcome::error(503, "drained",
+                            fmt::format("an operator has drained the queue of \"{}\"", resource));
+    case Errc::kCapacityExhausted:
+      return Outcome::error(503, "queue_full",
+                            fmt::format("too many wait for \"{}\"", resource));
+    default: return Outcome::error(503, name(reason), "no decision could be made; ask again");
+  }
+}
+
+void AcquireApi::tell(std::string_view type, const Attempt& attempt, std::string_view more) {
+  if (!events_.watched()) return;
+  std::string fields = "\"resource\":";
+  append_json(fields, attempt.resource->name());
+  fields += ",\"agent\":";
+  append_json(fields, attempt.request.agent);
+  fields += more;
+  events_.publish(type, fields);
+}
+
+void AcquireApi::acquire_batch(const HttpRequest& http, Responder& responder) {
+  JsonScratch scratch;
+  const auto json = parse_json(http.body, scratch.storage());
+  const auto invalid = [&](std::string_view message) {
+    responder.error(400, "invalid_request", message);
+  };
+  if (!json) return invalid(json.error());
+  const json::object* object = json->if_object();
+  const json::value* list = object != nullptr ? object->if_contains("requests") : nullptr;
+  const json::array* requests = list != nullptr ? list->if_array() : nullptr;
+  if (requests == nullptr || object->size() != 1) {
+    return invalid("a batch is {\"requests\":[…]}, each as POST /v1/acquire takes it");
+  }
+  if (requests->size() > kBatchMax) {
+    return invalid(fmt::format("a batch has at most {} requests", kBatchMax));
+  }
+
+  std::string body = "{\"results\":[";
+  const auto append = [&](const Outcome& outcome) {
+    if (body.back() != '[') body += ',';
+    body += "{\"status\":";
+    append_number(body, outcome.status);
+    body += ',';
+    body.append(outcome.body, 1);
+  };
+  for (const json::value& request : *requests) {
+    const auto call = read_acquire(request);
+    if (!call) {
+      append(Outcome::error(400, "invalid_request", call.error()));
+    } else if (call->wait > Nanos{0}) {
+      append(Outcome::error(400, "invalid_request", "`wait_ms` is not for batches"));
+    } else if (auto attempt = prepare(*call, http.client)) {
+      append(decide(*attempt));
+    } else {
+      append(attempt.error());
+    }
+  }
+  body += "]}";
+  responder.reply({.body = body});
+}
+
+void AcquireApi::settle(const HttpRequest& http, Responder& responder) {
+  JsonScratch scratch;
+  const auto json = parse_json(http.body, scratch.storage());
+  if (!json) return responder.error(400, "invalid_request", json.error());
+  const auto cost = read_settlement(*json);
+  if (!cost) return responder.error(400, "invalid_request", cost.error());
+  const auto settled = permits_.settle(http.parameters[0], *cost);
+  if (settled) return responder.reply({.body = R"({"settled":true})"});
+  if (settled.error() == Errc::kInvalidConfig) {
+    return responder.error(409, "settled_before", "a permit is settled once");
+  }
+  responder.error(404, "permit_unknown", "no such permit: released, expired or never granted");
+}
+
+void AcquireApi::renew(const HttpRequest& http, Responder& responder) {
+  const auto lifetime = permits_.renew(http.parameters[0]);
+  if (!lifetime) {
+    return responder.error(404, "permit_unknown",
+                           "no such permit: released, expired or never granted");
+  }
+  responder.reply({.body = fmt::format(R"({{"expires_ms":{}}})", ceil_ms(*lifetime))});
+}
+
+void AcquireApi::release(const HttpRequest& http, Responder& responder) {
+  if (!permits_.release(http.parameters[0])) {
+    return responder.error(404, "permit_unknown",
+                           "no such permit: released, expired or never granted");
+  }
+  responder.reply({.body = R"({"released":true})"});
+}
+
+}  // namespace weir::server

@@ -1,0 +1,129 @@
+#include "server/metrics_text.h"
+
+#include <fmt/format.h>
+
+#include "server/text.h"
+
+namespace weir::server {
+namespace {
+
+std::string escaped(std::string_view label) {
+  std::string out;
+  for (char c : label) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+double seconds(Nanos span) { return std::chrono::duration<double>(span).count(); }
+
+// One resource, or one pool of models of it, at one instant.
+struct Sample {
+  std::string labels;
+  GateMetrics metrics;
+};
+
+// A family of metrics is written in one piece.
+class Families {
+ public:
+  void begin(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    fmt::format_to(out(), "# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  }
+  template <class Number>
+  void add(std::string_view labels, Number value) {
+    if (labels.empty()) {
+      fmt::format_to(out(), "{} {}\n", name_, value);
+    } else {
+      fmt::format_to(out(), "{}{{{}}} {}\n", name_, labels, value);
+    }
+  }
+  template <class Number>
+  void one(std::string_view name, std::string_view type, std::string_view help, Number value) {
+    begin(name, type, help);
+    add("", value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::back_insert_iterator<std::string> out() { return std::back_inserter(text_); }
+
+  std::string_view name_;
+  std::string text_;
+};
+
+void add_limits(Families& families, const std::vector<Sample>& samples, std::string_view name,
+                std::string_view type, std::string_view help, auto value) {
+  families.begin(name, type, help);
+  for (const Sample& sample : samples) {
+    for (const LimitStatus& limit : sample.metrics.limits) {
+      families.add(fmt::format("{},limit=\"{}\",unit=\"{}\"", sample.labels, escaped(limit.name),
+                               unit_text(limit.unit)),
+                   value(limit));
+    }
+  }
+}
+
+}  // namespace
+
+std::string metrics_text(const Resources& resources, const DaemonCounts& daemon) {
+  std::vector<Sample> samples;
+  for (const auto& resource : resources.all()) {
+    const std::string name = escaped(resource->name());
+    samples.push_back(
+        {fmt::format("resource=\"{}\",model=\"\"", name), resource->gate().metrics()});
+    for (const auto& [pattern, gate] : resource->model_gates()) {
+      samples.push_back({fmt::format("resource=\"{}\",model=\"{}\"", name, escaped(pattern)),
+                         gate->metrics()});
+    }
+  }
+
+  Families families;
+  const auto gates = [&](std::string_view name, std::string_view type, std::string_view help,
+                         auto value) {
+    families.begin(name, type, help);
+    for (const Sample& sample : samples) families.add(sample.labels, value(sample.metrics));
+  };
+  gates("weir_acquired_total", "counter", "Requests admitted.",
+        [](const GateMetrics& m) { return m.acquired; });
+  gates("weir_rejected_total", "counter", "Requests refused.",
+        [](const GateMetrics& m) { return m.rejected; });
+  gates("weir_waited_total", "counter", "Requests admitted after a wait.",
+        [](const GateMetrics& m) { return m.waited; });
+  gates("weir_wait_seconds_total", "counter", "Time spent waiting by those admitted.",
+        [](const GateMetrics& m) { return seconds(m.total_wait); });
+  gates("weir_waiting", "gauge", "Requests that wait now.",
+        [](const GateMetrics& m) { return m.waiting; });
+  gates("weir_held", "gauge", "1 while paused or closed until a provider's Retry-After.",
+        [](const GateMetrics& m) { return m.held ? 1 : 0; });
+  add_limits(families, samples, "weir_limit_available", "gauge", "What a limit has left.",
+             [](const LimitStatus& l) { return amount_text(l.unit, l.available); });
+  add_limits(families, samples, "weir_limit_capacity", "gauge", "The most that a limit can hold.",
+             [](const LimitStatus& l) { return amount_text(l.unit, l.capacity); });
+  add_limits(families, samples, "weir_limit_hits_total", "counter",
+             "Requests that a limit refused or made wait.",
+             [](const LimitStatus& l) { return l.hits; });
+
+  families.one("weir_permits", "gauge", "Permits that clients hold.", daemon.permits);
+  families.one("weir_permits_expired_total", "counter", "Permits that nobody released in time.",
+               daemon.permits_expired);
+  families.one("weir_http_connections", "gauge", "Open connections.", daemon.http.connections);
+  families.one("weir_http_requests_total", "counter", "Requests read.", daemon.http.requests);
+  families.begin("weir_http_replies_total", "counter", "Replies by class of status.");
+  for (std::size_t i = 1; i < daemon.http.replies_by_class.size(); ++i) {
+    families.add(fmt::format("class=\"{}xx\"", i), daemon.http.replies_by_class[i]);
+  }
+  families.one("weir_http_refused_total", "counter",
+               "Requests that could not be read, or came too slowly.", daemon.http.refused);
+  families.one("weir_uptime_seconds", "gauge", "Time since the start.", seconds(daemon.uptime));
+  families.begin("weir_build_info", "gauge", "Always 1; the version is in the label.");
+  families.add(fmt::format("version=\"{}\"", escaped(daemon.version)), 1);
+  return families.take();
+}
+
+}  // namespace weir::server

@@ -1,0 +1,21 @@
+// The text of /metrics, for Prometheus.
+#pragma once
+
+#include <string>
+
+#include "provider/resources.h"
+#include "server/listener.h"
+
+namespace weir::server {
+
+struct DaemonCounts {
+  std::string version;
+  Nanos uptime{0};
+  HttpCounts http;
+  std::size_t permits = 0;
+  std::uint64_t permits_expired = 0;
+};
+
+std::string metrics_text(const Resources& resources, const DaemonCounts& daemon);
+
+}  // namespace weir::server

@@ -1,0 +1,102 @@
+#include "server/router.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "server/text.h"
+
+namespace weir::server {
+namespace {
+
+std::vector<std::string_view> segments_of(std::string_view path) {
+  std::vector<std::string_view> segments;
+  for (auto part : path | std::views::drop(1) | std::views::split('/')) {
+    segments.emplace_back(part.begin(), part.end());
+  }
+  return segments;
+}
+
+bool is_parameter(std::string_view segment) { return segment.starts_with('{'); }
+
+}  // namespace
+
+std::string error_body(std::string_view code, std::string_view message) {
+  std::string body = "{\"error\":";
+  append_json(body, code);
+  body += ",\"message\":";
+  append_json(body, message);
+  body += '}';
+  return body;
+}
+
+void Router::add(Route route) {
+  const bool fixed = route.pattern.find('{') == std::string::npos;
+  Place& place = fixed ? fixed_[route.pattern] : patterns_[route.pattern];
+  if (place.routes.empty() && !fixed) {
+    for (std::string_view segment : segments_of(route.pattern)) {
+      place.segments.emplace_back(is_parameter(segment) ? std::string_view{} : segment);
+    }
+  }
+  place.routes.push_back(std::move(route));
+}
+
+const Router::Place* Router::find(std::string_view path, Parameters& parameters) const {
+  if (const auto fixed = fixed_.find(path); fixed != fixed_.end()) return &fixed->second;
+  const std::vector<std::string_view> segments = segments_of(path);
+  for (const auto& [pattern, place] : patterns_) {
+    if (place.segments.size() != segments.size()) continue;
+    std::size_t found = 0;
+    const bool matches = std::ranges::equal(
+        place.segments, segments, [&](const std::string& wanted, std::string_view segment) {
+          if (!wanted.empty()) return wanted == segment;
+          auto decoded = net::percent_decoded(segment);
+          if (!decoded || decoded->empty()) return false;
+          parameters[found++] = std::move(*decoded);
+          return true;
+        });
+    if (matches) return &place;
+  }
+  return nullptr;
+}
+
+void Router::dispatch(const net::RequestHead& head, std::string_view body, std::string_view peer,
+                      Responder& responder) const {
+  Parameters parameters;
+  const Place* place = find(head.path, parameters);
+  const std::string_view method = head.method == "HEAD" ? "GET" : head.method;
+  const Route* route = nullptr;
+  if (place != nullptr) {
+    const auto found = std::ranges::find(place->routes, method, &Route::method);
+    if (found != place->routes.end()) route = &*found;
+  }
+
+  const auto client = access_.check(head, peer, route != nullptr ? route->need : Need::kNothing,
+                                    route != nullptr && route->streams);
+  if (!client) {
+    const Denial& denial = client.error();
+    responder.error(denial.status, denial.code, denial.message,
+                    denial.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
+    return;
+  }
+  if (place == nullptr) {
+    responder.error(404, "path_unknown",
+                    "there is nothing at " + std::string{head.path} + "; see /openapi.json");
+    return;
+  }
+  if (route == nullptr) {
+    std::string allow = "Allow: ";
+    for (const Route& known : place->routes) {
+      if (!allow.ends_with(' ')) allow += ", ";
+      allow += known.method;
+      if (known.method == "GET") allow += ", HEAD";
+    }
+    responder.error(405, "method_unknown",
+                    std::string{head.path} + " does not take " + std::string{head.method},
+                    allow + "\r\n");
+    return;
+  }
+  route->handler({.head = head, .body = body, .client = *client, .parameters = parameters},
+                 responder);
+}
+
+}  // namespace weir::server

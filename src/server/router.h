@@ -1,0 +1,53 @@
+// Router: which handler answers a request. Filled before the listener starts, then only read.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "server/access.h"
+#include "server/http.h"
+
+namespace weir::server {
+
+class Router {
+ public:
+  using Handler = std::function<void(const HttpRequest&, Responder&)>;
+  struct Route {
+    std::string method;
+    std::string pattern;  // "/v1/permits/{id}/settle": {…} stands for one segment, two at most
+    Need need;
+    Handler handler;
+    bool streams = false;
+  };
+
+  explicit Router(const Access& access) : access_(access) {}
+
+  void add(Route route);
+
+  // Checks who asks, finds the route and calls its handler; or replies with what is wrong. A HEAD
+  // is answered as a GET (the connection leaves the body out).
+  void dispatch(const net::RequestHead& head, std::string_view body, std::string_view peer,
+                Responder& responder) const;
+
+ private:
+  // The routes of one pattern, by method.
+  struct Place {
+    std::vector<std::string> segments;  // empty: stands for any
+    std::vector<Route> routes;
+  };
+  using Parameters = std::array<std::string, 2>;
+
+  const Place* find(std::string_view path, Parameters& parameters) const;
+
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  const Access& access_;
+  std::unordered_map<std::string, Place, Hash, std::equal_to<>> fixed_;
+  std::unordered_map<std::string, Place> patterns_;
+};
+
+}  // namespace weir::server

@@ -1,0 +1,260 @@
+#include "server/status_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/metrics_text.h"
+#include "server/openapi.h"
+#include "server/text.h"
+
+namespace weir::server {
+namespace {
+
+constexpr std::size_t kAgentsShown = 1'000;
+
+void add_gate(JsonText& json, const GateMetrics& metrics) {
+  json.key("acquired").number(metrics.acquired).key("rejected").number(metrics.rejected);
+  json.key("waited").number(metrics.waited).key("waiting").number(metrics.waiting);
+  json.key("average_wait_ms").number(ceil_ms(metrics.average_wait()));
+  json.key("limits").open('[');
+  for (const LimitStatus& limit : metrics.limits) {
+    json.open('{').key("name").text(limit.name).key("unit").text(unit_text(limit.unit));
+    json.key("amount").raw(amount_text(limit.unit, limit.amount));
+    if (limit.period > Nanos{0}) json.key("per_ms").number(ceil_ms(limit.period));
+    json.key("available").raw(amount_text(limit.unit, limit.available));
+    json.key("capacity").raw(amount_text(limit.unit, limit.capacity));
+    json.key("hits").number(limit.hits).close('}');
+  }
+  json.close(']');
+}
+
+// `agents`: with the limits of each agent that has its own.
+void add_resource(JsonText& json, Resource& resource, bool agents) {
+  const auto config = resource.config();
+  json.open('{').key("name").text(resource.name());
+  json.key("domain");
+  resource.domain().empty() ? json.raw("null") : json.text(resource.domain());
+  json.key("profile").text(name(config->profile)).key("paused").boolean(resource.paused());
+  add_gate(json, resource.gate().metrics());
+  json.key("models").open('[');
+  for (const auto& [pattern, gate] : resource.model_gates()) {
+    json.open('{').key("pattern").text(pattern);
+    add_gate(json, gate->metrics());
+    json.close('}');
+  }
+  json.close(']');
+  if (agents) {
+    json.key("agents").open('[');
+    auto gates = resource.agent_gates();
+    if (gates.size() > kAgentsShown) gates.resize(kAgentsShown);
+    for (const auto& [agent, gate] : gates) {
+      json.open('{').key("agent").text(agent);
+      add_gate(json, gate->metrics());
+      json.close('}');
+    }
+    json.close(']');
+  }
+  json.close('}');
+}
+
+// Seed 003's shape: the first limit on tokens, and the slots; null for what it does not have.
+void add_rate_limit(JsonText& json, const GateMetrics& metrics) {
+  const auto find = [&](auto wanted) -> const LimitStatus* {
+    const auto found = std::ranges::find_if(metrics.limits, wanted, &LimitStatus::unit);
+    return found == metrics.limits.end() ? nullptr : &*found;
+  };
+  const LimitStatus* tokens = find([](Unit unit) { return unit == Unit::kTokens; });
+  const LimitStatus* slots = find([](Unit unit) { return unit == Unit::kSlots; });
+  const auto add = [&](std::string_view key, const LimitStatus* limit, auto value) {
+    json.key(key);
+    limit == nullptr ? json.raw("null") : json.number(value(*limit));
+  };
+  json.open('{');
+  add("available_tokens", tokens, [](const LimitStatus& l) { return l.available; });
+  add("max_capacity", tokens, [](const LimitStatus& l) { return l.capacity; });
+  add("active_requests", slots, [](const LimitStatus& l) { return l.capacity - l.available; });
+  add("max_concurrency", slots, [](const LimitStatus& l) { return l.capacity; });
+  json.key("token_limit_hits").number(tokens == nullptr ? 0 : tokens->hits);
+  json.key("concurrency_hits").number(slots == nullptr ? 0 : slots->hits);
+  json.close('}');
+}
+
+std::string mistakes_body(const Mistakes& mistakes) {
+  JsonText json;
+  json.open('{').key("error").text("invalid_config");
+  json.key("message").text(mistakes.empty() ? "" : mistakes.front().text());
+  json.key("mistakes").open('[');
+  for (const Mistake& mistake : mistakes) json.text(mistake.text());
+  json.close(']').close('}');
+  return json.str();
+}
+
+}  // namespace
+
+void StatusApi::add_routes(Router& router) {
+  const auto show = [&](std::string path, Need need, std::string_view type, auto text) {
+    router.add({.method = "GET",
+                .pattern = std::move(path),
+                .need = need,
+                .handler = [text, type](const HttpRequest&, Responder& responder) {
+                  responder.reply({.body = text(), .content_type = type});
+                }});
+  };
+  constexpr std::string_view kJson = "application/json";
+  show("/api/status", Need::kRead, kJson, [this] { return status(); });
+  show("/v1/resources", Need::kRead, kJson, [this] { return resources(); });
+  show("/metrics", Need::kRead, "text/plain; version=0.0.4; charset=utf-8",
+       [this] { return metrics(); });
+  show("/openapi.json", Need::kNothing, kJson, [] { return openapi(); });
+  show("/healthz", Need::kNothing, kJson, [] { return std::string_view{R"({"status":"ok"})"}; });
+  router.add({.method = "GET",
+              .pattern = "/readyz",
+              .need = Need::kNothing,
+              .handler = [this](const HttpRequest&, Responder& responder) {
+                if (ready_) return responder.reply({.body = R"({"status":"ready"})"});
+                responder.error(503, "closing", "the daemon is starting or stopping");
+              }});
+  router.add({.method = "GET",
+              .pattern = "/v1/events",
+              .need = Need::kRead,
+              .handler = [this](const HttpRequest&,
+                                Responder& responder) { parts_.events.watch(responder); },
+              .streams = true});
+
+  const auto add = [&](std::string method, std::string pattern, Need need, auto handler) {
+    router.add({.method = std::move(method),
+                .pattern = std::move(pattern),
+                .need = need,
+                .handler = [this, handler](const HttpRequest& http, Responder& responder) {
+                  (this->*handler)(http, responder);
+                }});
+  };
+  add("GET", "/v1/resources/{name}", Need::kRead, &StatusApi::get_resource);
+  add("PUT", "/v1/resources/{name}", Need::kAdmin, &StatusApi::put_resource);
+  add("DELETE", "/v1/resources/{name}", Need::kAdmin, &StatusApi::delete_resource);
+  for (const char* operation : {"pause", "resume", "drain"}) {
+    add("POST", std::string{"/v1/resources/{name}/"} + operation, Need::kAdmin,
+        &StatusApi::operate);
+  }
+  add("POST", "/v1/reload", Need::kAdmin, &StatusApi::reload);
+}
+
+std::string StatusApi::status() const {
+  JsonText json;
+  const auto resources = parts_.resources.all();
+  json.open('{').key("rate_limits").open('{');
+  for (const auto& resource : resources) {
+    json.key(resource->name());
+    add_rate_limit(json, resource->gate().metrics());
+  }
+  json.close('}').key("resources").open('[');
+  for (const auto& resource : resources) add_resource(json, *resource, false);
+  json.close(']');
+  json.key("permits").number(parts_.permits.size());
+  json.key("permits_expired").number(parts_.permits.expired());
+  json.key("connections").number(parts_.http().connections);
+  json.key("uptime_ms").number(ceil_ms(parts_.clock.now() - started_));
+  json.key("version").text(parts_.version).close('}');
+  return json.str();
+}
+
+std::string StatusApi::metrics() const {
+  return metrics_text(parts_.resources, {.version = parts_.version,
+                                         .uptime = parts_.clock.now() - started_,
+                                         .http = parts_.http(),
+                                         .permits = parts_.permits.size(),
+                                         .permits_expired = parts_.permits.expired()});
+}
+
+std::string StatusApi::resources() const {
+  JsonText json;
+  json.open('{').key("resources").open('[');
+  for (const auto& resource : parts_.resources.all()) add_resource(json, *resource, false);
+  json.close(']').close('}');
+  return json.str();
+}
+
+void StatusApi::get_resource(const HttpRequest& http, Responder& responder) {
+  const auto resource = parts_.resources.find(http.parameters[0]);
+  if (resource == nullptr) {
+    return responder.error(404, "resource_unknown",
+                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+  }
+  JsonText json;
+  add_resource(json, *resource, true);
+  responder.reply({.body = json.str()});
+}
+
+void StatusApi::put_resource(const HttpRequest& http, Responder& responder) {
+  const std::string& name = http.parameters[0];
+  if (!is_name(name)) {
+    return responder.error(400, "invalid_request",
+                           "a resource's name has 1 to 64 of: letters, digits, '.', '_', '-'");
+  }
+  auto limits = parse_limits(http.body, "body");
+  if (!limits) return responder.reply({.status = 400, .body = mistakes_body(limits.error())});
+
+  const auto known = parts_.resources.find(name);
+  ProviderConfig config = known != nullptr ? *known->config() : ProviderConfig{};
+  config.name = name;
+  config.limits = std::move(*limits);
+  const auto changed = parts_.resources.put(std::move(config));
+  if (!changed) {
+    return responder.error(400, weir::name(changed.error().code), changed.error().message);
+  }
+  note(http.client.name, known != nullptr ? "limits changed" : "resource added", name);
+  JsonText json;
+  add_resource(json, **changed, true);
+  responder.reply({.status = known != nullptr ? 200 : 201, .body = json.str()});
+}
+
+void StatusApi::delete_resource(const HttpRequest& http, Responder& responder) {
+  if (!parts_.resources.remove(http.parameters[0])) {
+    return responder.error(404, "resource_unknown",
+                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+  }
+  note(http.client.name, "resource removed", http.parameters[0]);
+  responder.reply({.body = R"({"removed":true})"});
+}
+
+void StatusApi::operate(const HttpRequest& http, Responder& responder) {
+  const auto resource = parts_.resources.find(http.parameters[0]);
+  if (resource == nullptr) {
+    return responder.error(404, "resource_unknown",
+                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+  }
+  const std::string_view operation = http.head.path.substr(http.head.path.rfind('/') + 1);
+  if (operation == "pause") resource->pause();
+  if (operation == "resume") resource->resume();
+  if (operation == "drain") resource->drain();
+  note(http.client.name, operation, resource->name());
+  JsonText json;
+  json.open('{').key("paused").boolean(resource->paused()).close('}');
+  responder.reply({.body = json.str()});
+}
+
+void StatusApi::reload(const HttpRequest& http, Responder& responder) {
+  auto later = std::make_shared<Later>(responder.later([] {}));
+  parts_.reload([this, later, client = http.client.name](std::expected<void, Mistakes> reloaded) {
+    if (reloaded) note(client, "configuration reloaded", {});
+    later->resume([this, reloaded = std::move(reloaded)](Responder* answering) {
+      if (answering == nullptr) return;
+      if (!reloaded) {
+        return answering->reply({.status = 400, .body = mistakes_body(reloaded.error())});
+      }
+      JsonText json;
+      json.open('{').key("resources").number(parts_.resources.all().size()).close('}');
+      answering->reply({.body = json.str()});
+    });
+  });
+}
+
+void StatusApi::note(std::string_view client, std::string_view what, std::string_view resource) {
+  parts_.log.info(what, {{"resource", resource}, {"by", client}});
+  JsonText json;
+  json.key("what").text(what).key("resource").text(resource).key("by").text(client);
+  parts_.events.publish("operated", json.str());
+}
+
+}  // namespace weir::server

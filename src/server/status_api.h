@@ -1,0 +1,58 @@
+// What the daemon shows of itself: status, metrics, resources, health; and what operators change.
+//
+// Handlers for the Router; safe on any loop. Nothing here is on the path of a decision.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "config/load.h"
+#include "server/events.h"
+#include "server/listener.h"
+#include "server/log.h"
+#include "server/permit_table.h"
+#include "server/router.h"
+
+namespace weir::server {
+
+class StatusApi {
+ public:
+  struct Parts {
+    Resources& resources;
+    PermitTable& permits;
+    EventHub& events;
+    Log& log;
+    const Clock& clock;
+    // Reads the files again, on another thread, and calls back from there. A bad configuration is
+    // refused whole, with every mistake in it.
+    std::function<void(std::function<void(std::expected<void, Mistakes>)>)> reload;
+    std::function<HttpCounts()> http;
+    std::string version;
+  };
+
+  explicit StatusApi(Parts parts) : parts_(std::move(parts)), started_(parts_.clock.now()) {}
+
+  void add_routes(Router& router);
+  // Until then /readyz says no.
+  void set_ready(bool ready) { ready_ = ready; }
+
+ private:
+  std::string status() const;
+  std::string metrics() const;
+  std::string resources() const;
+
+  void get_resource(const HttpRequest& http, Responder& responder);
+  void put_resource(const HttpRequest& http, Responder& responder);
+  void delete_resource(const HttpRequest& http, Responder& responder);
+  // pause, resume, drain
+  void operate(const HttpRequest& http, Responder& responder);
+  void reload(const HttpRequest& http, Responder& responder);
+
+  void note(std::string_view client, std::string_view what, std::string_view resource);
+
+  Parts parts_;
+  const Instant started_;
+  std::atomic<bool> ready_{false};
+};
+
+}  // namespace weir::server
