@@ -48,17 +48,17 @@ std::int64_t warm_up(Expect expect, const Contestant& contestant) {
   return ops;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 void die(const std::string& message) {
   std::fprintf(stderr, "\nbench: %s\n", message.c_str());
   std::exit(1);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 std::vector<Timing> compare(std::string_view title, Expect expect,

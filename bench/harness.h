@@ -21,6 +21,9 @@ namespace weir::bench {
 
 [[noreturn]] void die(const std::string& message);
 
+// The middle one of `values`, which are not none: the upper of two.
+double median(std::vector<double> values);
+
 struct Sample {
   double ns = 0;              // from the common start to the end of the last thread
   std::int64_t admitted = 0;  // how many of the operations said yes

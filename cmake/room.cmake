@@ -33,7 +33,7 @@ endfunction()
 # weir_test(<room> <library> <glob>): <room>_test, whose tests carry the label <room>.
 function(weir_test room library glob)
   file(GLOB sources CONFIGURE_DEPENDS ${glob})
-  if(NOT WEIR_TESTS OR NOT sources OR NOT room IN_LIST WEIR_TEST_ROOMS)
+  if(NOT WEIR_TESTS OR NOT sources OR (WEIR_TEST_ROOMS AND NOT room IN_LIST WEIR_TEST_ROOMS))
     return()
   endif()
   if(NOT TARGET weir_test_pch)

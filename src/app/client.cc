@@ -45,8 +45,7 @@ std::expected<Client, int> Client::create(const ServerOptions& options) {
 std::expected<Client::Reply, int> Client::call(net::HttpClient::Call call) {
   const auto response = http_.call(call);
   if (!response) {
-    fmt::print(stderr, "weir: {}; is the daemon running? (weir start)\n",
-               response.error().message);
+    fmt::print(stderr, "weir: {}; is the daemon running? (weir start)\n", response.error().message);
     return std::unexpected(kUnreachable);
   }
   boost::json::error_code error;

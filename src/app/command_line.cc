@@ -28,8 +28,8 @@ void add_server(CLI::App* command, ServerOptions& options) {
 }
 
 void add_json(CLI::App* command, Output& output) {
-  command->add_flag_callback("--json", [&output] { output = Output::kJson; },
-                             "For programs: JSON instead of a table");
+  command->add_flag_callback(
+      "--json", [&output] { output = Output::kJson; }, "For programs: JSON instead of a table");
 }
 
 void add_request(CLI::App* command, AcquireOptions& options) {
@@ -58,17 +58,19 @@ int run(int argc, const char* const* argv) {
   CLI::App* start_command =
       add(program, "start", "Run the daemon", "weir start --provider-dir providers/");
   start_command->add_option("--config", starting.sources.main_file, "Main file");
-  start_command->add_option("--provider", starting.sources.provider_files,
-                            "Provider file; may be repeated")->allow_extra_args(false);
-  start_command->add_option("--provider-dir", starting.sources.provider_dirs,
-                            "Directory of provider files; may be repeated")
+  start_command
+      ->add_option("--provider", starting.sources.provider_files, "Provider file; may be repeated")
+      ->allow_extra_args(false);
+  start_command
+      ->add_option("--provider-dir", starting.sources.provider_dirs,
+                   "Directory of provider files; may be repeated")
       ->allow_extra_args(false);
   start_command->add_option("--listen", starting.listen, "Address (default 127.0.0.1:9347)");
   start_command->add_option("--store", starting.store, "Where state is kept: a path or a URL");
   start_command->add_option("--durability", starting.durability, "How well state is kept")
       ->check(CLI::IsMember({"exact", "snapshot", "none"}));
-  start_command->add_option("--log", starting.log,
-                            "Log format (default: text on a terminal, else json)")
+  start_command
+      ->add_option("--log", starting.log, "Log format (default: text on a terminal, else json)")
       ->check(CLI::IsMember({"text", "json"}));
   start_command->add_option("--threads", starting.threads, "Threads (default: one a core)")
       ->check(CLI::Range(1, 256));
@@ -82,7 +84,8 @@ int run(int argc, const char* const* argv) {
   check_command->callback([&] { code = check(files); });
 
   StatusOptions shown;
-  CLI::App* status_command = add(program, "status", "Show limits and queues", "weir status --watch");
+  CLI::App* status_command =
+      add(program, "status", "Show limits and queues", "weir status --watch");
   status_command->add_flag("--watch", shown.watch, "Keep showing, every second");
   CLI::App* resources_command =
       add(program, "resources", "List the resources and their limits", "weir resources --json");
@@ -99,9 +102,8 @@ int run(int argc, const char* const* argv) {
   add_request(acquire_command, asked);
   add_json(acquire_command, asked.output);
   acquire_command->callback([&] { code = acquire(asked); });
-  CLI::App* exec_command =
-      add(program, "exec", "Run a command while holding a permit",
-          "weir exec anthropic --tokens 1200 --wait 30s -- ./call-the-api.sh");
+  CLI::App* exec_command = add(program, "exec", "Run a command while holding a permit",
+                               "weir exec anthropic --tokens 1200 --wait 30s -- ./call-the-api.sh");
   add_request(exec_command, asked);
   exec_command->add_option("COMMAND", asked.command, "The command and its arguments, after --")
       ->required();
@@ -126,6 +128,15 @@ int run(int argc, const char* const* argv) {
     fmt::print("weir {}\n", WEIR_VERSION);
   });
 
+  if (argc == 1) {
+    fmt::print(stderr, "weir: which command? (see weir --help)\n");
+    return kUsage;
+  }
+  const auto asked_for = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (argv[1][0] != '-' && program.get_subcommands(asked_for).empty()) {
+    fmt::print(stderr, "weir: there is no command \"{}\" (see weir --help)\n", argv[1]);
+    return kUsage;
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

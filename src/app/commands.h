@@ -18,10 +18,10 @@ namespace weir::app {
 
 struct StartOptions {
   Sources sources;
-  std::string listen;      // empty: the main file's
+  std::string listen;  // empty: the main file's
   std::string store;
   std::string durability;
-  std::string log;         // text or json; empty: text on a terminal
+  std::string log;  // text or json; empty: text on a terminal
   unsigned threads = 0;
 };
 int start(const StartOptions& options);
@@ -51,7 +51,7 @@ struct AcquireOptions {
   std::string agent;
   std::string model;
   std::optional<int> priority;
-  std::string wait;      // "30s"; empty: not at all
+  std::string wait;  // "30s"; empty: not at all
   Output output = Output::kTable;
   std::vector<std::string> command;  // of exec
 };

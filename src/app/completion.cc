@@ -22,7 +22,8 @@ struct Command {
 std::vector<Command> commands_of(const CLI::App& program) {
   std::vector<Command> commands;
   for (const CLI::App* command : program.get_subcommands({})) {
-    Command& added = commands.emplace_back(Command{command->get_name(), command->get_description(), {}});
+    Command& added =
+        commands.emplace_back(Command{command->get_name(), command->get_description(), {}});
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& name : option->get_lnames()) {
         added.options.push_back({"--" + name, option->get_description()});

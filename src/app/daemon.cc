@@ -34,10 +34,8 @@ struct Daemon::Parts {
       : access(model.main),
         router(access),
         resources(time),
-        permits(time,
-                [&log, this](const server::PermitTable::Held& held, Nanos age) {
-                  note_expired(log, held, age);
-                }),
+        permits(time, [&log, this](const server::PermitTable::Held& held,
+                                   Nanos age) { note_expired(log, held, age); }),
         events(time),
         acquire(resources, permits, events, time.clock) {}
 
@@ -128,9 +126,8 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   daemon->parts_ = std::move(parts);
   daemon->reloader_ =
       std::jthread{[self = daemon.get()](const std::stop_token& stop) { self->run_reloads(stop); }};
-  log.info("listening",
-           {{"address", fmt::format("{}:{}", model->main.listen.host, daemon->port())},
-            {"resources", static_cast<std::int64_t>(model->providers.size())}});
+  log.info("listening", {{"address", fmt::format("{}:{}", model->main.listen.host, daemon->port())},
+                         {"resources", static_cast<std::int64_t>(model->providers.size())}});
   return daemon;
 }
 

@@ -20,9 +20,9 @@ namespace weir::app {
 class Daemon {
  public:
   struct Options {
-    Sources sources;                   // none at all: the built-in examples
+    Sources sources;                    // none at all: the built-in examples
     std::optional<Listen> listen = {};  // instead of the main file's
-    unsigned threads = 0;              // 0: one a core
+    unsigned threads = 0;               // 0: one a core
   };
   // Why it did not start: lines for the user, and the program's exit code.
   struct Failure {

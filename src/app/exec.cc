@@ -19,9 +19,9 @@ namespace {
 constexpr Nanos kHold = std::chrono::seconds{30};
 constexpr timespec kRenewEvery{.tv_sec = 10, .tv_nsec = 0};
 
-constexpr int kNotFound = 127;       // as shells have it
+constexpr int kNotFound = 127;  // as shells have it
 constexpr int kNotExecutable = 126;
-constexpr int kKilledBy = 128;       // plus the signal
+constexpr int kKilledBy = 128;  // plus the signal
 
 sigset_t forwarded_signals() {
   sigset_t signals;

@@ -64,9 +64,8 @@ int start(const StartOptions& options) {
     log.warning("state is kept in memory by this version; --store and --durability have no effect");
   }
 
-  auto daemon =
-      Daemon::start({.sources = options.sources, .listen = listen, .threads = options.threads},
-                    time, log);
+  auto daemon = Daemon::start(
+      {.sources = options.sources, .listen = listen, .threads = options.threads}, time, log);
   if (!daemon) {
     for (const std::string& line : daemon.error().lines) fmt::print(stderr, "weir: {}\n", line);
     return daemon.error().exit_code;

@@ -57,12 +57,9 @@ void add_rows(Rows& rows, std::string name, const json::object& gate, bool is_pa
   }
   for (const json::value& value : limits) {
     const json::object& limit = value.as_object();
-    std::vector<Cell> row{{std::exchange(name, {})},
-                          {text(limit, "name")},
-                          right(text(limit, "available")),
-                          right(text(limit, "capacity")),
-                          used_cell(limit),
-                          right(text(limit, "hits"))};
+    std::vector<Cell> row{
+        {std::exchange(name, {})},      {text(limit, "name")}, right(text(limit, "available")),
+        right(text(limit, "capacity")), used_cell(limit),      right(text(limit, "hits"))};
     row.insert(row.end(), whole.begin(), whole.end());
     whole.clear();
     rows.push_back(std::move(row));
@@ -91,6 +88,18 @@ std::string summary(const json::object& status) {
                      text(status, "connections"), text(status, "permits"));
 }
 
+// "500 requests per 1m", "5 slots"
+std::string limit_text(const json::object& limit) {
+  const std::string amount = text(limit, "amount") + " " + text(limit, "unit");
+  const auto ms = static_cast<std::int64_t>(number(limit, "per_ms"));
+  if (ms == 0) return amount;
+  for (const auto& [unit, size] :
+       {std::pair{"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}}) {
+    if (ms % size == 0) return fmt::format("{} per {}{}", amount, ms / size, unit);
+  }
+  return fmt::format("{} per {}ms", amount, ms);
+}
+
 std::string resources_table(const json::value& reply, bool colours) {
   Rows rows{{}};
   for (const char* heading : {"RESOURCE", "DOMAIN", "PROFILE", "LIMITS"}) {
@@ -101,7 +110,7 @@ std::string resources_table(const json::value& reply, bool colours) {
     std::string limits;
     for (const json::value& limit : resource.at("limits").as_array()) {
       if (!limits.empty()) limits += ", ";
-      limits += text(limit.as_object(), "amount") + " " + text(limit.as_object(), "name");
+      limits += limit_text(limit.as_object());
     }
     rows.push_back({{text(resource, "name")},
                     {text(resource, "domain")},

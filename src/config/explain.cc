@@ -83,8 +83,8 @@ std::string explain(const ProviderConfig& provider) {
     append(text, "    ", model.limits);
   }
   for (const auto& agent : provider.agents) {
-    text += fmt::format("  each agent {}, weight {}, priority {}:\n", agent.pattern, agent.weight,
-                        agent.priority);
+    text += fmt::format("  each agent {}, weight {}, priority {}{}\n", agent.pattern, agent.weight,
+                        agent.priority, agent.limits.empty() ? "" : ":");
     append(text, "    ", agent.limits);
   }
   text += fmt::format("  api key: {}\n", provider.api_key.empty() ? "none" : "yes");

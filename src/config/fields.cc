@@ -1,4 +1,5 @@
 #include "config/fields.h"
+#include "config/load.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -87,7 +87,6 @@ class Fields {
   std::vector<std::string> known_;  // every key asked for
 };
 
-bool is_name(std::string_view text);
 // A value as messages may show it: short and on one line. Never for what may be a secret.
 std::string excerpt(std::string_view value);
 // "30s", "5m": the longest unit that divides it.

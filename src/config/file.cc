@@ -79,18 +79,19 @@ std::expected<FileText, std::string> read_file(const std::string& path) {
   if (::fstat(file.fd, &status) != 0) return std::unexpected("cannot be read: " + why(errno));
   if (S_ISDIR(status.st_mode)) return std::unexpected("is a directory");
   if (!S_ISREG(status.st_mode)) return std::unexpected("is not a regular file");
-  std::string text(kTextMax + 1, '\0');
+  // A byte more than it says it has, to see its end; more again if it grows meanwhile.
+  std::string text(std::min(static_cast<std::size_t>(status.st_size), kTextMax) + 1, '\0');
   std::size_t size = 0;
-  while (size < text.size()) {
+  while (true) {
+    if (size > kTextMax) return std::unexpected("is larger than 1 MiB");
+    if (size == text.size()) text.resize(std::min(2 * size, kTextMax + 1));
     const ssize_t got = ::read(file.fd, text.data() + size, text.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return std::unexpected("cannot be read: " + why(errno));
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > kTextMax) return std::unexpected("is larger than 1 MiB");
   text.resize(size);
-  text.shrink_to_fit();
   return FileText{std::move(text), status.st_mode & 07777U, {status.st_dev, status.st_ino}};
 }
 

@@ -47,7 +47,7 @@ TEST(ProviderFile, TheExampleOfTheFormatsMeansWhatItSays) {
   EXPECT_EQ(spec(0),
             named(LimitSpec::fixed_window(Unit::kRequests, {300, 1min}), "requests per 1m"));
   EXPECT_EQ(spec(1), named(LimitSpec::stepped(Unit::kTokens, {270'000, 30'000, 6s}),
-                           "tokens per 6s"));  // S3.1
+                           "tokens per minute"));  // S3.1
   EXPECT_EQ(spec(2), named(LimitSpec::concurrency(5), "slots"));
   EXPECT_EQ(spec(3),
             named(LimitSpec::token_bucket(Unit::kRequests, {5, 1s}, 10), "requests per 1s"));
@@ -163,7 +163,7 @@ TEST(SeedJson, IsAMainFileWhoseProvidersAreFoundByName) {  // S3.7
     EXPECT_EQ(model.providers[0].name, "anthropic");
     EXPECT_EQ(model.providers[0].domain, "");
     EXPECT_EQ(names(model.providers[0].limits),
-              (std::vector<std::string>{"tokens per 6s", "slots"}));
+              (std::vector<std::string>{"tokens per minute", "slots"}));
     EXPECT_EQ(model.providers[0].limits[0].spec.burst, 270'000);
     EXPECT_EQ(model.providers[1].limits[0].spec.burst, 90'000);
     EXPECT_EQ(model.providers[1].limits[1].spec.amount, 3);
@@ -189,9 +189,9 @@ TEST(Limits, OfTheApiAreThoseOfTheFiles) {
            "reset":"06:30","zone":"Europe/Berlin"}],
           "max_concurrency":2,"tokens_per_minute":10,"limit":3,"period":"1m"})",
       ""));
-  EXPECT_EQ(names(limits), (std::vector<std::string>{"requests per 1m", "tokens per 6s", "slots",
-                                                     "requests per 1m (2)", "usd per 1h", "steps",
-                                                     "requests per 7d"}));
+  EXPECT_EQ(names(limits), (std::vector<std::string>{"requests per 1m", "tokens per minute",
+                                                     "slots", "requests per 1m (2)", "usd per 1h",
+                                                     "steps", "requests per 7d"}));
   EXPECT_EQ(limits[4].spec.amount, 250'000);
   EXPECT_EQ(limits[5].spec.burst, 100);
   EXPECT_EQ(limits[6].align->reset, 6h + 30min);
@@ -258,7 +258,7 @@ TEST(Explain, SaysInPlainWordsWhatHolds) {
             "    at most 90000 tokens at once, 10000 more every 6s\n"
             "  each agent *, weight 1, priority 0:\n"
             "    at most 18000 tokens at once, 2000 more every 6s\n"
-            "  each agent planner-*, weight 4, priority 10:\n"
+            "  each agent planner-*, weight 4, priority 10\n"
             "  api key: yes\n");
   EXPECT_EQ(explain(good(parse_provider(
                 "domain: a.com\nmax_concurrency: 1\nlimits:\n"

@@ -6,6 +6,7 @@
 
 #include "config/file.h"
 #include "config/limits.h"
+#include "config/load.h"
 #include "config/provider_file.h"
 #include "net/host.h"
 #include "weir/limiter/provider_limiter.h"

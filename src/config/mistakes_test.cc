@@ -68,6 +68,7 @@ TEST(ProviderMistakes, HaveAPlaceAFieldAndACure) {  // S4.1
           {with("tokens_per_minute: 9"), ":2:20: tokens_per_minute", "from 10"},
           {with("max_concurrency: 0"), ":2:18: max_concurrency", "from 1"},
           {with("request_timeout: 3"), ":2:18: request_timeout", "3 is not a period"},
+          {with("request_timeout: 201d"), ":2:18: request_timeout", "is at most 200d"},
           {with("max_wait: soon"), ":2:11: max_wait", "soon is not a period"},
           {with("profile: opnai"), ":2:10: profile", "did you mean `openai`?"},
           {with("upstream: ftp://a.com"), ":2:11: upstream", "https://"},

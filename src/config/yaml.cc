@@ -235,15 +235,9 @@ Document parse_yaml(std::string_view text) {
     document.flaws.push_back(*std::move(flaw));
     return std::move(document);
   }
-  std::string clean{text};
-  // YAML forbids tabs as indentation; JSON does not.
-  if (const std::size_t first = clean.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-      first != clean.npos && clean[first] == '{') {
-    std::ranges::replace(clean, '\t', ' ');
-  }
   bool complete = false;
   try {
-    std::istringstream in{std::move(clean)};
+    std::istringstream in{std::string{text}};
     YAML::Parser parser{in};
     while (parser.HandleNextDocument(builder)) {
     }

@@ -33,12 +33,6 @@ Draws draws_of(const std::vector<Limit>& limits, const Cost& cost) {
   return draws;
 }
 
-Result<void> check_stale_after(Nanos stale_after) {
-  if (stale_after >= Nanos{0} && stale_after <= kPeriodMax) return {};
-  return fail(Errc::kInvalidConfig, "slots may be stale after 0 to 400 days: " +
-                                        std::to_string(stale_after.count()) + " ns");
-}
-
 // An observer hears of every decision, and a backing is asked, for which the word has no room.
 std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const GateConfig& config) {
   const bool undisturbed = config.backing == nullptr && config.observer == nullptr;
@@ -67,8 +61,9 @@ Result<std::vector<Limit>> Gate::make_limits(std::vector<LimitSpec> specs, Insta
 }
 
 Result<std::unique_ptr<Gate>> Gate::create(GateConfig config, TimeSource time) {
-  if (auto good = check_stale_after(config.stale_after); !good) {
-    return std::unexpected(good.error());
+  if (config.stale_after < Nanos{0} || config.stale_after > kPeriodMax) {
+    return fail(Errc::kInvalidConfig, "slots may be stale after 0 to 400 days: " +
+                                          std::to_string(config.stale_after.count()) + " ns");
   }
   auto limits = make_limits(std::move(config.limits), time.clock.now());
   if (!limits) return std::unexpected(limits.error());
@@ -120,7 +115,7 @@ std::expected<Permit, Refusal> Gate::try_acquire(const Request& request, Instant
     return std::move(*decided);
   }
   if (Permit permit = try_undisturbed(request, now)) return permit;
-  return Path{*this}.try_acquire(request, now);
+  return Path{*this}.try_locked(request, now);
 }
 
 Permit Gate::try_undisturbed(const Request& request, Instant now) {
@@ -151,7 +146,7 @@ bool Gate::try_spend_locked(Amount amount, Instant now) {
     if (!limits_.empty()) unit = limits_[0].unit();
   }
   const Request request{.cost = Cost::of(unit, amount)};
-  return Path{*this}.try_acquire(request, now).has_value();
+  return Path{*this}.try_locked(request, now).has_value();
 }
 
 Gate::Verdict Gate::decide(const Cost& cost, Instant now, Effects& effects) {
@@ -359,16 +354,6 @@ bool Gate::reclaim_stale(Instant now, Effects& effects) {
     any = true;
   }
   return any;
-}
-
-Result<void> Gate::set_stale_after(Nanos stale_after) {
-  if (auto good = check_stale_after(stale_after); !good) return good;
-  {
-    const Hold hold{*this};
-    stale_after_ = stale_after;
-  }
-  reconsider();
-  return {};
 }
 
 void Gate::refund(const Cost& cost) {

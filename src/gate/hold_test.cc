@@ -117,6 +117,12 @@ TEST_F(HoldTest, WaitersStayAndAreServedAtItsEndAsTheLimitsAllow) {
   expect_nobody_forgotten();
 }
 
+TEST_F(HoldTest, CountsThoseWhoWaitFromItsEndOn) {
+  gate.hold_until(at(3s));
+  ask(gate, tokens("a", 10));
+  EXPECT_EQ(gate.try_acquire(tokens(1)).error().retry_after, 4s);
+}
+
 TEST_F(HoldTest, ResumeServesAtOnceAndGivesTheFastPathBack) {
   gate.hold_until(at(1h));
   ask(gate, tokens("a", 10));

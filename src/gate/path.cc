@@ -147,6 +147,10 @@ std::expected<Permit, Refusal> Path::try_acquire(const Request& request) const {
 }
 
 std::expected<Permit, Refusal> Path::try_acquire(const Request& request, Instant now) const {
+  return chain_ == nullptr ? top_->try_acquire(request, now) : try_locked(request, now);
+}
+
+std::expected<Permit, Refusal> Path::try_locked(const Request& request, Instant now) const {
   if (!request.cost.valid()) {
     return std::unexpected(
         Refusal{.kind = Refusal::Kind::kEnded, .code = Errc::kInvalidCost, .gate = top_});

@@ -40,19 +40,6 @@ TEST_F(StaleSlotsTest, TakesBackOnlyWhatIsHeldStrictlyLonger) {
   EXPECT_EQ(reclaimed(), (std::vector<std::string>{"lost after 10000000001"}));
 }
 
-TEST_F(StaleSlotsTest, AShorterTimeTakesBackAtOnceForWhoWaits) {
-  Gate& gate = gate_of(1);
-  Permit lost = take(gate, "lost");
-  ask(gate, slots("b"));
-  time.advance(5s);
-  EXPECT_EQ(gate.set_stale_after(-1ns).error(), Errc::kInvalidConfig);
-  ASSERT_TRUE(gate.set_stale_after(7s));
-  time.advance(2s);
-  EXPECT_EQ(ended_now(), Endings{});
-  time.advance(1ns);
-  EXPECT_EQ(ended_now(), (Endings{{"b", 7s + 1ns}}));
-}
-
 TEST_F(StaleSlotsTest, AForecastKnowsWhatAnAttemptWouldTakeBack) {
   Gate& gate = gate_of(2);
   Permit lost = take(gate, "lost", 2);

@@ -35,9 +35,12 @@ Request request_for(Amount tokens, std::string_view agent_id) {
 }  // namespace
 
 LimitSpec tokens_per_minute_limit(Amount tokens_per_minute) {
-  return LimitSpec::stepped(Unit::kTokens, {.max = tokens_per_minute - (tokens_per_minute + 9) / 10,
-                                            .refill = tokens_per_minute / 10,
-                                            .every = kRefillEvery});
+  LimitSpec limit =
+      LimitSpec::stepped(Unit::kTokens, {.max = tokens_per_minute - (tokens_per_minute + 9) / 10,
+                                         .refill = tokens_per_minute / 10,
+                                         .every = kRefillEvery});
+  limit.name = "tokens per minute";
+  return limit;
 }
 
 class ProviderLimiter::StaleSlots final : public Observer {

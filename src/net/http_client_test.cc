@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -50,7 +49,10 @@ class ScriptedServer {
   HttpClient::Options options() const { return {.host = "127.0.0.1", .port = port_}; }
   std::string name() const { return "127.0.0.1:" + std::to_string(port_); }
   // On the connection that was accepted last.
-  void say(std::string_view bytes) { send_all(client_, bytes); }
+  void say(std::string_view bytes) {
+    const std::lock_guard lock{mutex_};
+    send_all(client_, bytes);
+  }
   std::vector<std::string> requests() const {
     const std::lock_guard lock{mutex_};
     return requests_;
@@ -61,15 +63,21 @@ class ScriptedServer {
     for (const auto& answers : script_) {
       const int client = accept(listener_, nullptr, nullptr);
       if (client < 0) return;
-      client_ = client;
+      set_client(client);
       for (const auto& answer : answers) {
         if (!receive_request(client) || answer == kNothing) break;
         char byte = 0;
         if (answer == kHold) recv(client, &byte, 1, 0);
         send_all(client, answer);
       }
+      set_client(-1);
       close(client);
     }
+  }
+
+  void set_client(int client) {
+    const std::lock_guard lock{mutex_};
+    client_ = client;
   }
 
   static void send_all(int client, std::string_view bytes) {
@@ -101,7 +109,7 @@ class ScriptedServer {
 
   const Script script_;
   const int listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::atomic<int> client_ = -1;
+  int client_ = -1;
   std::uint16_t port_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::string> requests_;

@@ -34,13 +34,11 @@ std::vector<LimitSpec> specs_of(const std::vector<LimitConfig>& limits, const Cl
   return specs;
 }
 
-Nanos stale_after(const ProviderConfig& config) { return 2 * config.request_timeout; }
-
+// Slots come back with their permits, which expire unless they are renewed (PermitTable): a gate
+// that took old slots back by itself would not know of renewals.
 Result<std::shared_ptr<Gate>> make_gate(std::string name, std::vector<LimitSpec> limits,
-                                        const ProviderConfig& config, TimeSource time) {
-  return Gate::create(
-      {.name = std::move(name), .limits = std::move(limits), .stale_after = stale_after(config)},
-      time);
+                                        TimeSource time) {
+  return Gate::create({.name = std::move(name), .limits = std::move(limits)}, time);
 }
 
 std::string agent_gate_name(const ProviderConfig& config, std::string_view agent) {
@@ -51,7 +49,7 @@ std::string agent_gate_name(const ProviderConfig& config, std::string_view agent
 
 Result<Resource::Rules> Resource::check(const ProviderConfig& config, TimeSource time) {
   const auto checked = [&](const std::string& name, const std::vector<LimitSpec>& limits) {
-    auto gate = make_gate(name, limits, config, time);
+    auto gate = make_gate(name, limits, time);
     if (!gate) gate.error().message.insert(0, name + ": ");
     return gate;
   };
@@ -136,8 +134,8 @@ Result<void> Resource::add_agent(std::string_view agent, std::shared_ptr<Gate>& 
     }
   }
   const ProviderConfig& config = *rules_.config;
-  auto gate = make_gate(agent_gate_name(config, agent), most_specific(rules_.agents, agent)->limits,
-                        config, time_);
+  auto gate =
+      make_gate(agent_gate_name(config, agent), most_specific(rules_.agents, agent)->limits, time_);
   if (!gate) return std::unexpected(gate.error());
   agents_.emplace(agent, std::move(*gate));
   return {};
@@ -166,17 +164,11 @@ void Resource::change(Rules next) {
     std::vector<LimitSpec> limits;
   };
   std::vector<Change> changes;
-  std::vector<std::shared_ptr<Gate>> stay;
-  Nanos stale{};
-  bool stale_changed = false;
   {
     const std::unique_lock lock{mutex_};
     const ProviderConfig& before = *rules_.config;
     const ProviderConfig& after = *next.config;
-    stale = stale_after(after);
-    stale_changed = stale != stale_after(before);
     next.gate = nullptr;
-    stay.push_back(gate_);
     if (!same(before.limits, after.limits)) changes.push_back({gate_, next.limits});
 
     for (std::size_t i = 0; i < before.models.size(); ++i) {
@@ -187,7 +179,6 @@ void Resource::change(Rules next) {
         continue;
       }
       kept->gate = old.gate;
-      stay.push_back(old.gate);
       const auto index = static_cast<std::size_t>(kept - next.models.begin());
       if (!same(before.models[i].limits, after.models[index].limits)) {
         changes.push_back({old.gate, kept->limits});
@@ -202,7 +193,6 @@ void Resource::change(Rules next) {
         changes.push_back({gate, {}});
         return true;
       }
-      stay.push_back(gate);
       if (!same(was->limits, is->limits)) {
         changes.push_back({gate, most_specific(next.agents, agent)->limits});
       }
@@ -215,11 +205,6 @@ void Resource::change(Rules next) {
   // Without the lock: this may call back.
   for (Change& change : changes) {
     [[maybe_unused]] const auto changed = change.gate->set_limits(std::move(change.limits));
-    assert(changed);
-  }
-  if (!stale_changed) return;
-  for (const auto& gate : stay) {
-    [[maybe_unused]] const auto changed = gate->set_stale_after(stale);
     assert(changed);
   }
 }

@@ -89,9 +89,9 @@ std::expected<Identity, Denial> Access::check(const net::RequestHead& head, std:
   const bool changes = head.method != "GET" && head.method != "HEAD";
   if (const auto origin = head.fields.find("origin"); origin && (changes || streams)) {
     if (!same_origin(*origin, head.host)) {
-      return std::unexpected(Denial{403, "origin_refused",
-                                    "requests from pages of another origin are refused: \"" +
-                                        std::string{*origin} + "\""});
+      return std::unexpected(Denial{
+          403, "origin_refused",
+          "requests from pages of another origin are refused: \"" + std::string{*origin} + "\""});
     }
   }
 
@@ -99,8 +99,8 @@ std::expected<Identity, Denial> Access::check(const net::RequestHead& head, std:
 
   const std::string_view sent = token_of(head.fields);
   if (sent.empty()) {
-    return std::unexpected(Denial{401, "token_missing",
-                                  "send a token: Authorization: Bearer … or X-Weir-Token: …"});
+    return std::unexpected(
+        Denial{401, "token_missing", "send a token: Authorization: Bearer … or X-Weir-Token: …"});
   }
   const Hash hash = hash_of(sent);
   const Token* found = nullptr;
@@ -111,11 +111,10 @@ std::expected<Identity, Denial> Access::check(const net::RequestHead& head, std:
     return std::unexpected(Denial{401, "token_unknown", "nobody has this token"});
   }
   if (!allows(found->scope, need)) {
-    return std::unexpected(
-        Denial{403, "scope_missing",
-               "the token \"" + found->name + "\" has the scope " +
-                   std::string{weir::name(found->scope)} + "; this call needs " +
-                   std::string{name(need)}});
+    return std::unexpected(Denial{403, "scope_missing",
+                                  "the token \"" + found->name + "\" has the scope " +
+                                      std::string{weir::name(found->scope)} + "; this call needs " +
+                                      std::string{name(need)}});
   }
   return Identity{.name = found->name, .scope = found->scope};
 }

@@ -48,9 +48,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string refusal_fields(const Refusal& refusal) {
-  std::string fields =
-      fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n", ceil_seconds(refusal.retry_after),
-                  ceil_ms(refusal.retry_after));
+  std::string fields = fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n",
+                                   ceil_seconds(refusal.retry_after), ceil_ms(refusal.retry_after));
   const GateMetrics metrics = refusal.gate->metrics();
   if (refusal.limit >= metrics.limits.size()) return fields;
   const LimitStatus& limit = metrics.limits[refusal.limit];
@@ -76,8 +75,7 @@ std::string limit_text(const Resource& resource, const Refusal& refusal) {
 
 // What a wait needs of its attempt when the request's bytes are gone.
 struct AcquireApi::Waiting {
-  explicit Waiting(Attempt a)
-      : agent(a.request.agent), client(a.client), attempt(std::move(a)) {
+  explicit Waiting(Attempt a) : agent(a.request.agent), client(a.client), attempt(std::move(a)) {
     attempt.request.agent = {};
     attempt.client = {};
   }
@@ -94,7 +92,9 @@ struct AcquireApi::Waiting {
 
 AcquireApi::Outcome AcquireApi::Outcome::error(int status, std::string_view code,
                                                std::string_view message) {
-  return {.status = status, .body = error_body(code, message)};
+  return {.status = status,
+          .body = error_body(code, message),
+          .fields = status == 503 ? "Retry-After: 1\r\n" : ""};
 }
 
 void AcquireApi::add_routes(Router& router) {
@@ -119,9 +119,10 @@ std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
   if (!call.resource.empty()) {
     resource = resources_.find(call.resource);
     if (resource == nullptr) {
-      return std::unexpected(Outcome::error(
-          404, "resource_unknown",
-          fmt::format("no resource is called \"{}\"; GET /v1/resources lists them", call.resource)));
+      return std::unexpected(
+          Outcome::error(404, "resource_unknown",
+                         fmt::format("no resource is called \"{}\"; GET /v1/resources lists them",
+                                     call.resource)));
     }
   } else {
     const auto host = net::host_of(call.url);
@@ -136,15 +137,12 @@ std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
   }
 
   const std::string_view agent = call.agent.empty() ? std::string_view{client.name} : call.agent;
-  auto route =
-      resource->route({.agent = agent, .model = call.model, .priority = call.priority});
+  auto route = resource->route({.agent = agent, .model = call.model, .priority = call.priority});
   if (!route) {
     return std::unexpected(Outcome::error(503, name(route.error().code), route.error().message));
   }
-  const Request request{.cost = call.cost,
-                        .agent = agent,
-                        .priority = route->priority,
-                        .weight = route->weight};
+  const Request request{
+      .cost = call.cost, .agent = agent, .priority = route->priority, .weight = route->weight};
   return Attempt{.resource = std::move(resource),
                  .route = std::move(*route),
                  .request = request,
@@ -186,15 +184,15 @@ void AcquireApi::wait(Attempt attempt, Nanos patience, Responder& responder) {
   const Request request = attempt.request;
   const Instant deadline = attempt.arrived + patience;
   tell("queued", attempt, {});
-  *ticket = path.acquire_async(
-      request, deadline,
-      [this, later = std::move(later),
-       waiting = Waiting{std::move(attempt)}](Result<Permit> result) mutable {
-        later.resume([this, waiting = std::move(waiting),
-                      result = std::move(result)](Responder* answering) mutable {
-          finish_wait(std::move(waiting), std::move(result), answering);
-        });
-      });
+  *ticket =
+      path.acquire_async(request, deadline,
+                         [this, later = std::move(later),
+                          waiting = Waiting{std::move(attempt)}](Result<Permit> result) mutable {
+                           later.resume([this, waiting = std::move(waiting),
+                                         result = std::move(result)](Responder* answering) mutable {
+                             finish_wait(std::move(waiting), std::move(result), answering);
+                           });
+                         });
 }
 
 void AcquireApi::finish_wait(Waiting waiting, Result<Permit> result, Responder* responder) {
@@ -247,8 +245,8 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
   if (refusal.kind == Refusal::Kind::kEnded) return ended(attempt, refusal.code);
   const std::string limit = limit_text(*attempt.resource, refusal);
   const bool never = refusal.kind == Refusal::Kind::kNever;
-  std::string body = never ? R"({"error":"never_fits","resource":)"
-                           : R"({"error":"rate_limited","resource":)";
+  std::string body =
+      never ? R"({"error":"never_fits","resource":)" : R"({"error":"rate_limited","resource":)";
   append_json(body, attempt.resource->name());
   body += ",\"limit\":";
   append_json(body, limit);
@@ -262,7 +260,8 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
 
   const std::int64_t retry_after_ms = ceil_ms(refusal.retry_after);
   fmt::format_to(std::back_inserter(body), ",\"retry_after_ms\":{},\"message\":", retry_after_ms);
-  append_json(body, fmt::format("\"{}\" admits this in {} ms", limit, retry_after_ms));
+  append_json(body, fmt::format("\"{}\" {} this in {} ms", limit,
+                                refusal.exact ? "admits" : "may admit", retry_after_ms));
   body += '}';
   if (events_.watched()) {
     std::string more = ",\"limit\":";
@@ -282,17 +281,16 @@ AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
     case Errc::kNeverFits:
       return Outcome::error(400, "never_fits",
                             fmt::format("the limits of \"{}\" have changed, and can never admit "
-                                        "this cost any more", resource));
+                                        "this cost any more",
+                                        resource));
     case Errc::kInvalidCost:
       return Outcome::error(400, "invalid_request", "the cost is out of range");
-    case Errc::kClosed:
-      return Outcome::error(503, "closing", "the daemon is stopping; ask again");
+    case Errc::kClosed: return Outcome::error(503, "closing", "the daemon is stopping; ask again");
     case Errc::kCancelled:
       return Outcome::error(503, "drained",
                             fmt::format("an operator has drained the queue of \"{}\"", resource));
     case Errc::kCapacityExhausted:
-      return Outcome::error(503, "queue_full",
-                            fmt::format("too many wait for \"{}\"", resource));
+      return Outcome::error(503, "queue_full", fmt::format("too many wait for \"{}\"", resource));
     default: return Outcome::error(503, name(reason), "no decision could be made; ask again");
   }
 }

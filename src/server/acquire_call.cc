@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 #include <cmath>
@@ -48,8 +49,9 @@ Read<Amount> read_usd(std::string_view key, const json::value& value) {
   if (!(usd >= 0 && usd <= kUsdMax)) {
     return wrong(fmt::format("`{}` must be from 0 to {:.0f} dollars", key, kUsdMax));
   }
-  // What decimal places beyond the millionth leave of a binary fraction is not a millionth more.
-  return static_cast<Amount>(std::ceil(usd * kMicro - 1e-3));
+  // What a binary fraction makes of decimal places is not a millionth more.
+  const double micro = usd * kMicro;
+  return static_cast<Amount>(std::ceil(micro - std::min(micro * 1e-12, 1e-3)));
 }
 
 Read<Cost> read_cost(const json::value& value, Cost cost) {
@@ -123,7 +125,8 @@ Read<json::value> parse_json(std::string_view text, json::storage_ptr storage) {
 
 Read<AcquireCall> read_acquire(const json::value& value) {
   const json::object* object = value.if_object();
-  if (object == nullptr) return wrong("a request must be an object such as {\"resource\":\"name\"}");
+  if (object == nullptr)
+    return wrong("a request must be an object such as {\"resource\":\"name\"}");
   AcquireCall call;
   for (const auto& [key, field] : *object) {
     if (auto read = read_field({key.data(), key.size()}, field, call); !read) {

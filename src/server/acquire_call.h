@@ -24,7 +24,7 @@ struct AcquireCall {
   std::optional<Nanos> hold = {};
 };
 
-inline constexpr std::size_t kNameBytesMax = 256;           // of agents, models, resources
+inline constexpr std::size_t kNameBytesMax = 256;  // of agents, models, resources
 inline constexpr std::size_t kUrlBytesMax = 8 * 1024;
 inline constexpr Nanos kWaitMax = std::chrono::hours{1};
 inline constexpr Nanos kHoldMax = std::chrono::hours{24};

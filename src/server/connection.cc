@@ -106,7 +106,7 @@ void Connection::note_gone() {
 }
 
 void Connection::wait_readable() {
-  if (watching_ || phase_ == Phase::kClosed) return;
+  if (watching_ || !reads_on()) return;
   watching_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
@@ -115,11 +115,24 @@ void Connection::wait_readable() {
                      });
 }
 
+bool Connection::reads_on() const {
+  switch (phase_) {
+    case Phase::kReading:
+    case Phase::kEnding: return unsent_.empty();
+    case Phase::kAnswering: return in_.size() < kAheadMax;
+    case Phase::kStreaming: return true;
+    case Phase::kClosed: return false;
+  }
+  return false;
+}
+
 void Connection::on_readable() {
   if (phase_ == Phase::kClosed) return;
   const ssize_t got =
       ::recv(socket_.native_handle(), loop_.received.data(), loop_.received.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_readable();
+  // Half-closed, perhaps: it still gets what it is owed, and then this comes again.
+  if (got == 0 && !unsent_.empty() && phase_ != Phase::kStreaming) return;
   if (got <= 0) return close();
   const std::string_view bytes{loop_.received.data(), static_cast<std::size_t>(got)};
   switch (phase_) {
@@ -134,7 +147,7 @@ void Connection::on_readable() {
       break;
     case Phase::kAnswering:
       in_ += bytes;  // pipelined: its turn comes
-      if (in_.size() < kAheadMax) wait_readable();
+      wait_readable();
       break;
     case Phase::kStreaming:  // nothing is expected, and nothing is answered any more
     case Phase::kEnding: wait_readable(); break;
@@ -144,9 +157,9 @@ void Connection::on_readable() {
 
 void Connection::serve(std::string_view bytes) {
   const bool own = bytes.data() == in_.data();
-  while (phase_ == Phase::kReading && !bytes.empty() && serve_one(bytes)) {
+  // Goes on when the client has read its answers.
+  while (phase_ == Phase::kReading && unsent_.empty() && !bytes.empty() && serve_one(bytes)) {
     if (loop_.out.size() > kAheadMax) flush();
-    if (!unsent_.empty()) break;  // goes on when the client has read its answers
   }
   if (phase_ == Phase::kClosed || phase_ == Phase::kEnding) bytes = {};
 
@@ -285,8 +298,7 @@ std::shared_ptr<Stream> Connection::stream(std::string_view content_type,
   return std::make_shared<Stream>(shared_from_this());
 }
 
-void Connection::resume(std::uint64_t exchange,
-                        std::move_only_function<void(Responder*)> answer) {
+void Connection::resume(std::uint64_t exchange, std::move_only_function<void(Responder*)> answer) {
   asio::post(loop_.io, [self = shared_from_this(), exchange, answer = std::move(answer)]() mutable {
     const bool waits = self->phase_ == Phase::kAnswering && self->exchange_ == exchange;
     if (!waits) return answer(nullptr);
@@ -296,11 +308,10 @@ void Connection::resume(std::uint64_t exchange,
 }
 
 void Connection::proceed() {
-  if (phase_ == Phase::kReading && !in_.empty()) {
+  flush();
+  if (phase_ == Phase::kReading && unsent_.empty() && !in_.empty()) {
     const std::string ahead = std::exchange(in_, {});
     serve(ahead);
-  } else {
-    flush();
   }
 }
 
@@ -349,12 +360,12 @@ void Connection::flush() {
     }
     if (sent < 0) break;
     out.remove_prefix(static_cast<std::size_t>(sent));
-    sent_ += static_cast<std::size_t>(sent);
   }
   if (unsent_.empty()) {
     if (!out.empty()) unsent_.assign(out);
   } else {
     unsent_.erase(0, unsent_.size() - out.size());
+    if (unsent_.empty()) since_ = loop_.clock.now();
   }
   loop_.out.clear();
   if (phase_ == Phase::kClosed) return;
@@ -366,17 +377,15 @@ void Connection::flush() {
   if (!unsent_.empty()) {
     wait_writable();
   } else {
-    sent_ = 0;
     unsent_ = {};
     if (phase_ == Phase::kEnding) end();
   }
-  if (unsent_.size() < kAheadMax) wait_readable();
+  wait_readable();
 }
 
 void Connection::wait_writable() {
   if (std::exchange(writing_, true)) return;
   since_ = loop_.clock.now();
-  sent_ = 0;
   socket_.async_wait(asio::ip::tcp::socket::wait_write,
                      [self = shared_from_this()](const boost::system::error_code& error) {
                        self->writing_ = false;
@@ -389,11 +398,13 @@ void Connection::wait_writable() {
 void Connection::end() {
   boost::system::error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  since_ = loop_.clock.now();
 }
 
 void Connection::stop_serving() {
   keep_alive_ = false;
-  if (phase_ == Phase::kStreaming || (phase_ == Phase::kReading && unsent_.empty())) close();
+  if (phase_ == Phase::kReading && !unsent_.empty()) phase_ = Phase::kEnding;
+  if (phase_ == Phase::kReading || phase_ == Phase::kStreaming) close();
 }
 
 void Connection::sweep(Instant now) {
@@ -402,7 +413,7 @@ void Connection::sweep(Instant now) {
     return std::chrono::seconds{static_cast<std::int64_t>(bytes) / kBytesPerSecondMin};
   };
   if (!unsent_.empty()) {
-    if (now - since_ > grace + at_rate(sent_)) close();
+    if (now - since_ > grace) close();
     return;
   }
   switch (phase_) {

@@ -22,11 +22,12 @@ namespace weir::server {
 class Connection final : public std::enable_shared_from_this<Connection>, private Responder {
  public:
   static constexpr std::size_t kBodyMax = 1024 * 1024;
-  // What is read ahead while an answer is outstanding, and kept unsent before reading stops.
+  // What is read ahead while an answer is outstanding. While answers are unsent nothing is.
   static constexpr std::size_t kAheadMax = 64 * 1024;
   static constexpr Nanos kHeadTimeout = std::chrono::seconds{5};
   static constexpr Nanos kIdleTimeout = std::chrono::minutes{5};
-  // A body, and the reading of an answer, may take kHeadTimeout plus its bytes at this rate.
+  // A body may take kHeadTimeout plus its bytes at this rate. Of its answers a client must have
+  // taken some, as the socket tells it, every kHeadTimeout.
   static constexpr std::int64_t kBytesPerSecondMin = 4096;
 
   Connection(Loop& loop, boost::asio::ip::tcp::socket socket);
@@ -58,6 +59,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
                                  std::move_only_function<void()> on_gone) override;
 
   void wait_readable();
+  // Whether there is room for what the client sends, or its end matters.
+  bool reads_on() const;
   void on_readable();
   // Serves every whole request in `bytes` and keeps the rest.
   void serve(std::string_view bytes);
@@ -96,9 +99,9 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::uint64_t exchange_ = 0;
   Instant since_{};  // when the request, the idle time or the unsent answer began
 
-  std::string in_;           // of a request that is not whole
+  std::string in_;            // of a request that is not whole
   std::size_t searched_ = 0;  // of in_, for the end of the head
-  std::size_t wanted_ = 0;   // bytes until the request is whole, where known
+  std::size_t wanted_ = 0;    // bytes until the request is whole, where known
   struct Chunks {
     explicit Chunks(std::size_t head) : head_bytes(head), decoder(kBodyMax) {}
     std::size_t head_bytes;  // in_ holds no more than the head
@@ -107,7 +110,6 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   };
   std::unique_ptr<Chunks> chunks_;
   std::string unsent_;
-  std::size_t sent_ = 0;  // bytes in all since `since_`
   std::move_only_function<void()> on_gone_;
 
   // Pieces of a stream that other threads have left.

@@ -44,8 +44,7 @@ std::string error_body(std::string_view code, std::string_view message);
 
 class Responder;
 
-// A promise to answer; safe to use from any thread. Dropping it without an answer closes the
-// connection.
+// A promise to answer; safe to use from any thread. Dropping it without an answer answers 500.
 class Later {
  public:
   Later(std::shared_ptr<Connection> connection, std::uint64_t exchange)

@@ -55,7 +55,7 @@ struct Listener::Acceptor {
   explicit Acceptor(asio::io_context& io) : socket(io) {}
 
   tcp::acceptor socket;
-  bool resting = false;                // no descriptors left: tries again at the next sweep
+  bool resting = false;  // no descriptors left: tries again at the next sweep
   std::vector<std::optional<WorkGuard>> guards;  // keep the loops running
 };
 
@@ -76,9 +76,8 @@ Result<std::unique_ptr<Listener>> Listener::open(const Options& options, const R
   std::unique_ptr<Listener> listener{new Listener(options, router, time, log)};
   const auto failed = [&](const boost::system::error_code& error) {
     const bool taken = error == asio::error::address_in_use;
-    return fail(Errc::kUnavailable,
-                "cannot listen on " + address_text(options.listen) + ": " +
-                    (taken ? "the port is in use" : error.message()));
+    return fail(Errc::kUnavailable, "cannot listen on " + address_text(options.listen) + ": " +
+                                        (taken ? "the port is in use" : error.message()));
   };
 
   boost::system::error_code error;
@@ -115,7 +114,7 @@ void Listener::accept() {
   Loop& loop = *loops_[turn_++ % loops_.size()];
   acceptor_->socket.async_accept(
       loop.io, [this, &loop](const boost::system::error_code& error, tcp::socket socket) {
-        if (error == asio::error::operation_aborted) return;
+        if (!acceptor_->socket.is_open()) return;
         if (error) {
           log_.warning("cannot accept a connection", {{"reason", error.message()}});
           acceptor_->resting = true;

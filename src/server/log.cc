@@ -17,9 +17,9 @@ std::string_view name(Log::Level level) {
 }
 
 bool is_bare(std::string_view text) {
-  return !text.empty() &&
-         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "._-:/*@%+,[]") == std::string_view::npos;
+  return !text.empty() && text.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "._-:/*@%+,[]") == std::string_view::npos;
 }
 
 void append_value(std::string& line, const Log::Field& field, Log::Format format) {

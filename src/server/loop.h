@@ -1,5 +1,5 @@
 // Loop: one thread of the listener, with the connections it serves. Everything here belongs to that
-// thread, except the counters, which any thread may read, and post().
+// thread, except the counters, which any thread may read.
 #pragma once
 
 #include <array>

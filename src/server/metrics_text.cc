@@ -78,8 +78,8 @@ std::string metrics_text(const Resources& resources, const DaemonCounts& daemon)
     samples.push_back(
         {fmt::format("resource=\"{}\",model=\"\"", name), resource->gate().metrics()});
     for (const auto& [pattern, gate] : resource->model_gates()) {
-      samples.push_back({fmt::format("resource=\"{}\",model=\"{}\"", name, escaped(pattern)),
-                         gate->metrics()});
+      samples.push_back(
+          {fmt::format("resource=\"{}\",model=\"{}\"", name, escaped(pattern)), gate->metrics()});
     }
   }
 

@@ -99,13 +99,15 @@ Result<void> PermitTable::release(std::string_view id) {
 Result<void> PermitTable::settle(std::string_view id, const Cost& actual) {
   // Settling wakes waiters, whose completions must not find the lock taken: the permit is taken
   // out for the time being.
-  std::optional<Resource::Route> route;  // outlives the permit
+  std::shared_ptr<Resource> resource;  // these outlive the permit
+  std::optional<Resource::Route> route;
   Permit permit;
   {
     const std::lock_guard lock{mutex_};
     const auto found = find(id);
     if (found == entries_.end()) return fail(Errc::kResourceUnknown);
     if (std::exchange(found->second.settled, true)) return fail(Errc::kInvalidConfig);
+    resource = found->second.held.resource;
     route = found->second.held.route;
     permit = std::move(found->second.held.permit);
   }

@@ -40,6 +40,18 @@ void Router::add(Route route) {
   place.routes.push_back(std::move(route));
 }
 
+std::vector<std::string> Router::list() const {
+  std::vector<std::string> all;
+  const auto add_all = [&](const auto& places) {
+    for (const auto& [pattern, place] : places) {
+      for (const Route& route : place.routes) all.push_back(route.method + " " + pattern);
+    }
+  };
+  add_all(fixed_);
+  add_all(patterns_);
+  return all;
+}
+
 const Router::Place* Router::find(std::string_view path, Parameters& parameters) const {
   if (const auto fixed = fixed_.find(path); fixed != fixed_.end()) return &fixed->second;
   const std::vector<std::string_view> segments = segments_of(path);
@@ -63,10 +75,11 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, std::
                       Responder& responder) const {
   Parameters parameters;
   const Place* place = find(head.path, parameters);
-  const std::string_view method = head.method == "HEAD" ? "GET" : head.method;
   const Route* route = nullptr;
   if (place != nullptr) {
-    const auto found = std::ranges::find(place->routes, method, &Route::method);
+    const auto found = std::ranges::find_if(place->routes, [&](const Route& known) {
+      return known.method == (head.method == "HEAD" && !known.streams ? "GET" : head.method);
+    });
     if (found != place->routes.end()) route = &*found;
   }
 
@@ -88,7 +101,7 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, std::
     for (const Route& known : place->routes) {
       if (!allow.ends_with(' ')) allow += ", ";
       allow += known.method;
-      if (known.method == "GET") allow += ", HEAD";
+      if (known.method == "GET" && !known.streams) allow += ", HEAD";
     }
     responder.error(405, "method_unknown",
                     std::string{head.path} + " does not take " + std::string{head.method},

@@ -26,9 +26,11 @@ class Router {
   explicit Router(const Access& access) : access_(access) {}
 
   void add(Route route);
+  // "GET /v1/resources/{name}" …, in no order.
+  std::vector<std::string> list() const;
 
   // Checks who asks, finds the route and calls its handler; or replies with what is wrong. A HEAD
-  // is answered as a GET (the connection leaves the body out).
+  // is answered as a GET (the connection leaves the body out), except of what streams.
   void dispatch(const net::RequestHead& head, std::string_view body, std::string_view peer,
                 Responder& responder) const;
 

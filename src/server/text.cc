@@ -65,8 +65,8 @@ void append_json(std::string& out, std::string_view text) {
 std::string amount_text(Unit unit, Amount amount) {
   if (unit != Unit::kMicroUsd) return std::to_string(amount);
   const Amount size = amount < 0 ? -amount : amount;
-  std::string text = fmt::format("{}{}.{:06}", amount < 0 ? "-" : "", size / 1'000'000,
-                                 size % 1'000'000);
+  std::string text =
+      fmt::format("{}{}.{:06}", amount < 0 ? "-" : "", size / 1'000'000, size % 1'000'000);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
   return text;
@@ -77,8 +77,8 @@ std::string_view unit_text(Unit unit) { return unit == Unit::kMicroUsd ? "usd" :
 std::string iso_time(CalendarTime at) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(at);
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(at - seconds);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(seconds.time_since_epoch().count()), ms.count());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds.time_since_epoch().count()),
+                     ms.count());
 }
 
 std::string http_date(CalendarTime at) {
@@ -89,8 +89,8 @@ std::string http_date(CalendarTime at) {
   const std::tm day = fmt::gmtime(seconds);
   return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
                      kDays[static_cast<std::size_t>(day.tm_wday)], day.tm_mday,
-                     kMonths[static_cast<std::size_t>(day.tm_mon)], day.tm_year + 1900,
-                     day.tm_hour, day.tm_min, day.tm_sec);
+                     kMonths[static_cast<std::size_t>(day.tm_mon)], day.tm_year + 1900, day.tm_hour,
+                     day.tm_min, day.tm_sec);
 }
 
 }  // namespace weir::server

@@ -118,9 +118,6 @@ class Gate final : private Alarm {
   // Fails as create() does, and then changes nothing.
   Result<void> set_limits(std::vector<LimitSpec> limits);
 
-  // Fails as create() does, and then changes nothing.
-  Result<void> set_stale_after(Nanos stale_after);
-
   // Ends every wait with `reason` and refuses everything from now on. Permits stay valid.
   void close(Errc reason = Errc::kClosed);
 
@@ -232,7 +229,7 @@ class Gate final : private Alarm {
   std::vector<Instant> added_at_;  // by set_limits()
   std::unique_ptr<WaitQueue> queue_;
   std::unordered_set<Waiter*> passing_;  // waiters on longer paths, wherever they queue
-  Nanos stale_after_;
+  const Nanos stale_after_;
   std::vector<Holder> holders_;
   std::uint32_t free_holder_;
   std::uint32_t oldest_holder_;

@@ -68,6 +68,9 @@ class Path {
   struct Attempt;
   enum class Forecast : std::uint8_t { kNo, kYes };
 
+  // As try_acquire(), without a gate's fast path.
+  std::expected<Permit, Refusal> try_locked(const Request& request, Instant now) const;
+
   // The steps below want the locks of all gates (Holds).
   Attempt attempt(const Request& request, std::uint8_t passed, Instant now, Forecast forecast,
                   Effects& effects) const;

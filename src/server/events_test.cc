@@ -1,0 +1,166 @@
+#include "server/events.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/server_for_test.h"
+
+namespace weir::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct EventsTest : ServerTest {
+  EventsTest() {
+    router.add(
+        {.method = "GET",
+         .pattern = "/events",
+         .need = Need::kNothing,
+         .handler = [this](const HttpRequest&, Responder& responder) { hub->watch(responder); },
+         .streams = true});
+    start({.listen = {}, .threads = 2});
+  }
+  ~EventsTest() override {
+    stop();
+    listener.reset();
+  }
+
+  // Connected, its greeting read.
+  std::unique_ptr<RawClient> watch(int receive_bytes = 0) {
+    auto client = std::make_unique<RawClient>(port, receive_bytes);
+    client->send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(client->answer().has("Content-Type: text/event-stream\r\n"));
+    EXPECT_EQ(client->until("\n\n"), ": events as they happen\n\n");
+    return client;
+  }
+
+  std::unique_ptr<EventHub> hub = std::make_unique<EventHub>(time.source());
+};
+
+TEST_F(EventsTest, EveryWatcherGetsEveryEvent) {
+  hub->publish("before", "");  // nobody watches: nothing happens
+  EXPECT_FALSE(hub->watched());
+  auto first = watch();
+  auto second = watch();
+  EXPECT_TRUE(hub->watched());
+  time.advance(1500ms);
+  hub->publish("refused", R"("resource":"api","limit":"tokens")");
+  hub->publish("bare", "");
+  for (RawClient* client : {first.get(), second.get()}) {
+    EXPECT_TRUE(client->until("\n").starts_with("id: "));
+    EXPECT_EQ(client->until("\n\n"),
+              "event: refused\n"
+              R"(data: {"time":"2025-01-01T00:00:01.500Z","resource":"api","limit":"tokens"})"
+              "\n\n");
+    EXPECT_TRUE(client->until("\n").starts_with("id: "));
+    EXPECT_EQ(client->until("\n\n"),
+              "event: bare\n"
+              R"(data: {"time":"2025-01-01T00:00:01.500Z"})"
+              "\n\n");
+  }
+}
+
+TEST_F(EventsTest, AWatcherThatGoesIsForgotten) {
+  auto client = watch();
+  client->close();
+  while (hub->watched()) std::this_thread::yield();
+  hub->publish("unheard", "");
+}
+
+TEST_F(EventsTest, ASlowWatcherIsToldHowManyItMissed) {
+  auto slow = watch(4096);
+  auto quick = watch();
+  const std::string large = "\"x\":\"" + std::string(20'000, 'x') + "\"";
+  int published = 0;
+  for (; published < 1'000; ++published) {
+    hub->publish("large", large);
+    EXPECT_NE(quick->until("\n\n").find("event: large"), std::string::npos);
+  }
+  // All are accounted for: an event brings the news of those missed before it.
+  int got = 0;
+  int missed = 0;
+  while (got + missed < published) {
+    if (slow->silent()) {
+      hub->publish("large", large);
+      ++published;
+      quick->until("\n\n");
+    }
+    const std::string event = slow->until("\n\n");
+    if (const auto count = event.find("\"count\":"); count != std::string::npos) {
+      EXPECT_TRUE(event.starts_with("event: missed\n")) << event;
+      missed += std::stoi(event.substr(count + 8));
+    } else {
+      EXPECT_NE(event.find("event: large\n"), std::string::npos) << event.substr(0, 100);
+      ++got;
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(got, 0);
+  EXPECT_GT(missed, 0);
+  EXPECT_EQ(got + missed, published);
+  until_read();
+  EXPECT_TRUE(slow->silent());
+}
+
+TEST_F(EventsTest, TheHundredAndFirstWatcherIsRefused) {
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t i = 0; i < EventHub::kWatchersMax; ++i) clients.push_back(watch());
+  RawClient late{port};
+  const Answer answer = late.get("/events");
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_NE(answer.body.find("\"too_many_watchers\""), std::string::npos);
+  EXPECT_EQ(late.get("/hello").status, 200);
+
+  clients.pop_back();
+  while (late.get("/events").status == 503) {
+  }
+}
+
+TEST_F(EventsTest, AHeartbeatEvery15SecondsKeepsTheStreamAlive) {
+  auto client = watch();
+  time.advance(14s);
+  until_read();
+  EXPECT_TRUE(client->silent());
+  time.advance(1s);
+  EXPECT_EQ(client->until("\n\n"), ": \n\n");
+  time.advance(15s);
+  EXPECT_EQ(client->until("\n\n"), ": \n\n");
+  time.advance(10min);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(client->until("\n\n"), ": \n\n");
+}
+
+TEST_F(EventsTest, ClosingEndsTheStreams) {
+  auto first = watch();
+  auto second = watch();
+  hub->publish("last", "");
+  hub->close();
+  EXPECT_FALSE(hub->watched());
+  for (RawClient* client : {first.get(), second.get()}) {
+    EXPECT_NE(client->until_closed().find("event: last"), std::string::npos);
+  }
+  auto next = watch();  // the hub itself goes on
+  hub->publish("more", "");
+  EXPECT_NE(next->until("\n\n").find("event: more"), std::string::npos);
+}
+
+TEST_F(EventsTest, ThreadsPublishWhileWatchersComeAndGo) {
+  auto steady = watch();
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([this] {
+        for (int n = 0; n < 200; ++n) hub->publish("event", "");
+      });
+    }
+    for (int i = 0; i < 10; ++i) watch();
+  }
+  for (int i = 0; i < 600; ++i) {
+    ASSERT_NE(steady->until("\n\n").find("event: event"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace weir::server
