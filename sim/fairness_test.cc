@@ -129,6 +129,17 @@ TEST_F(FairnessTest, TheyDoSoWithSlotsAndStepsToo) {
   EXPECT_GE(jain(), 0.99);
 }
 
+// A slot of few weighs more than the tokens of any one call, but it is only borrowed.
+TEST_F(FairnessTest, TheyDoSoWithFewSlots) {
+  gate_of({LimitSpec::token_bucket(Unit::kTokens, {400'000, 1min}, 40'000),
+           LimitSpec::token_bucket(Unit::kRequests, {200, 1min}, 20), LimitSpec::concurrency(20)});
+  for (int i = 0; i < 40; ++i) {
+    agent({.smallest = 2'000, .largest = 3'000 + 200 * i, .latency = 3s});
+  }
+  run(12h);
+  EXPECT_GE(jain(), 0.99);
+}
+
 TEST_F(FairnessTest, WeightsOneTwoFourGiveSharesOneTwoFour) {
   gate_of({LimitSpec::token_bucket(Unit::kTokens, {100'000, 1min}, 20'000)});
   for (std::uint32_t weight : {1U, 2U, 4U}) {

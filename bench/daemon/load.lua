@@ -1,5 +1,5 @@
--- wrk -s load.lua URL -- METHOD [BODY]: the same request again and again. The last line of output is
--- "REQUESTS ELAPSED_US ERRORS P99_US", with errors of every kind in one figure.
+-- wrk -s load.lua URL -- METHOD [BODY]: the same request again and again. The last line of output
+-- is "REQUESTS ELAPSED_US ERRORS P99_US", with errors of every kind in one figure.
 
 function init(args)
   wrk.method = args[1]

@@ -17,6 +17,7 @@ int check(const std::vector<std::string>& files) {
     fmt::print(stderr, "warning: {}\n", warning.text());
   }
   for (const ProviderConfig& provider : model->providers) fmt::print("{}", explain(provider));
+  if (model->providers.empty()) fmt::print("no mistakes, and no providers\n");
   return kDone;
 }
 

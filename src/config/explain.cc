@@ -77,7 +77,7 @@ std::string explain(const ProviderConfig& provider) {
   text += '\n';
   append(text, "  ", provider.limits);
   if (provider.limits.empty())
-    text += "  no limits of its own; they are learned from its answers\n";
+    text += "  no limits: everything is admitted\n";
   for (const auto& model : provider.models) {
     text += fmt::format("  models {}, together:\n", model.pattern);
     append(text, "    ", model.limits);

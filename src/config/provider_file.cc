@@ -158,7 +158,7 @@ ProviderConfig read_provider(Reading& reading, const Node& root) {
   provider.api_key = read_secret(fields, "api_key");
   provider.limits = read_limits(fields);
   provider.request_timeout = fields.period("request_timeout").value_or(provider.request_timeout);
-  if (provider.request_timeout > kPeriodMax / 2) {  // a gate keeps slots for twice as long
+  if (provider.request_timeout > kPeriodMax / 2) {  // a permit lives for twice as long
     fields.mistake("request_timeout", fmt::format("is at most {}", spell(kPeriodMax / 2)));
   }
   provider.max_wait = fields.period("max_wait").value_or(provider.max_wait);

@@ -254,11 +254,15 @@ class GateModel {
     turn->second.overpaid = std::max<Int128>(turn->second.overpaid - correction, 0);
   }
   std::int64_t share(const Cost& cost) const {
-    std::int64_t dominant = 1;
-    for (const Limit& limit : limits_) {
-      dominant = std::max(dominant, limit.share(cost[limit.unit()]));
-    }
-    return dominant;
+    const auto largest = [&](bool borrowed) {
+      std::int64_t share = 0;
+      for (const Limit& limit : limits_) {
+        if (limit.borrowed() == borrowed) share = std::max(share, limit.share(cost[limit.unit()]));
+      }
+      return share;
+    };
+    if (const std::int64_t consumed = largest(false); consumed > 0) return consumed;
+    return std::max<std::int64_t>(largest(true), 1);
   }
 
   bool never(const Cost& cost) const {

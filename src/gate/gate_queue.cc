@@ -7,9 +7,15 @@
 namespace weir {
 
 std::int64_t Gate::share(const Cost& cost) const {
-  std::int64_t dominant = 1;
-  for (const Limit& limit : limits_) dominant = std::max(dominant, limit.share(cost[limit.unit()]));
-  return dominant;
+  // A slot is not used up: what it takes of the slots depends on how long it is held. It counts
+  // where nothing else does.
+  std::int64_t dominant = 0;
+  std::int64_t borrowed = 1;
+  for (const Limit& limit : limits_) {
+    std::int64_t& largest = limit.borrowed() ? borrowed : dominant;
+    largest = std::max(largest, limit.share(cost[limit.unit()]));
+  }
+  return dominant > 0 ? dominant : borrowed;
 }
 
 void Gate::enqueue(Waiter& waiter) {

@@ -117,18 +117,6 @@ TEST_F(ResourceTest, WeightAndPriorityOfTheAgentReachTheRequest) {
   EXPECT_EQ(route("plain", {.agent = "planner-7", .priority = 5}), (std::pair{1U, 5}));
 }
 
-TEST_F(ResourceTest, SlotsAreStaleAfterTwiceTheRequestTimeout) {  // S3.5
-  ProviderConfig config = provider("p", {{.spec = LimitSpec::concurrency(1)}});
-  config.request_timeout = 1min;
-  ASSERT_TRUE(resources.apply({config}));
-  const Passage lost = pass("p");
-  time.advance(1min + 1ns);
-  EXPECT_FALSE(pass("p"));
-  config.request_timeout = 30s;
-  ASSERT_TRUE(resources.apply({config}));
-  EXPECT_TRUE(pass("p"));
-}
-
 TEST_F(ResourceTest, PausedItAdmitsNothingAndKeepsItsWaitersUntilItResumes) {
   ASSERT_TRUE(resources.apply({provider("p", {requests_each(10, 1min)})}));
   const auto resource = resources.find("p");

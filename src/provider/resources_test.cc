@@ -157,14 +157,12 @@ TEST_F(ResourcesTest, ABadConfigurationChangesNothing) {
   const std::vector<LimitConfig> bad{requests_each(0, 1min)};
   ProviderConfig twin = provider("twin", {});
   twin.domain = "p.com";
-  ProviderConfig slow = provider("slow", {});
-  slow.request_timeout = kPeriodMax;
   LimitConfig aligned = tokens_each(5, 1min);
   aligned.align = Alignment{};
   for (const ProviderConfig& mistake : {provider("x", bad), provider("q", bad),
                                         provider("x", {}, {{.pattern = "m", .limits = bad}}),
                                         provider("x", {}, {}, {{.pattern = "*", .limits = bad}}),
-                                        twin, slow, provider("p", {}), provider("x", {aligned})}) {
+                                        twin, provider("p", {}), provider("x", {aligned})}) {
     EXPECT_FALSE(resources.apply({changed, mistake})) << mistake.name;
     EXPECT_EQ(names_of(resources), (Names{"p", "q"}));
     EXPECT_EQ(available(resources, "p"), 4);

@@ -65,9 +65,12 @@ std::string refusal_fields(const Refusal& refusal) {
   return fields;
 }
 
+// In the place of a limit's name.
+constexpr std::string_view kPaused = "paused";
+
 std::string limit_text(const Resource& resource, const Refusal& refusal) {
   if (refusal.gate == nullptr) return {};
-  if (refusal.limit == Gate::kHeld && resource.paused()) return "paused";
+  if (refusal.limit == Gate::kHeld && resource.paused()) return std::string{kPaused};
   return refusal.gate->limit_name(refusal.limit);
 }
 
@@ -94,7 +97,7 @@ AcquireApi::Outcome AcquireApi::Outcome::error(int status, std::string_view code
                                                std::string_view message) {
   return {.status = status,
           .body = error_body(code, message),
-          .fields = status == 503 ? "Retry-After: 1\r\n" : ""};
+          .fields = status == 503 || status == 429 ? "Retry-After: 1\r\n" : ""};
 }
 
 void AcquireApi::add_routes(Router& router) {
@@ -260,8 +263,10 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
 
   const std::int64_t retry_after_ms = ceil_ms(refusal.retry_after);
   fmt::format_to(std::back_inserter(body), ",\"retry_after_ms\":{},\"message\":", retry_after_ms);
-  append_json(body, fmt::format("\"{}\" {} this in {} ms", limit,
-                                refusal.exact ? "admits" : "may admit", retry_after_ms));
+  append_json(body, limit == kPaused
+                        ? "an operator has paused this resource"
+                        : fmt::format("\"{}\" {} this in {} ms", limit,
+                                      refusal.exact ? "admits" : "may admit", retry_after_ms));
   body += '}';
   if (events_.watched()) {
     std::string more = ",\"limit\":";

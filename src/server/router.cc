@@ -80,7 +80,9 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, std::
     const auto found = std::ranges::find_if(place->routes, [&](const Route& known) {
       return known.method == (head.method == "HEAD" && !known.streams ? "GET" : head.method);
     });
-    if (found != place->routes.end()) route = &*found;
+    if (found != place->routes.end() && !(found->streams && head.method == "HEAD")) {
+      route = &*found;
+    }
   }
 
   const auto client = access_.check(head, peer, route != nullptr ? route->need : Need::kNothing,

@@ -201,7 +201,8 @@ void StatusApi::put_resource(const HttpRequest& http, Responder& responder) {
   config.limits = std::move(*limits);
   const auto changed = parts_.resources.put(std::move(config));
   if (!changed) {
-    return responder.error(400, weir::name(changed.error().code), changed.error().message);
+    const int status = changed.error() == Errc::kClosed ? 503 : 400;
+    return responder.error(status, weir::name(changed.error().code), changed.error().message);
   }
   note(http.client.name, known != nullptr ? "limits changed" : "resource added", name);
   JsonText json;
@@ -237,7 +238,7 @@ void StatusApi::operate(const HttpRequest& http, Responder& responder) {
 void StatusApi::reload(const HttpRequest& http, Responder& responder) {
   auto later = std::make_shared<Later>(responder.later([] {}));
   parts_.reload([this, later, client = http.client.name](std::expected<void, Mistakes> reloaded) {
-    if (reloaded) note(client, "configuration reloaded", {});
+    if (reloaded) tell(client, "reload", {});
     later->resume([this, reloaded = std::move(reloaded)](Responder* answering) {
       if (answering == nullptr) return;
       if (!reloaded) {
@@ -252,6 +253,11 @@ void StatusApi::reload(const HttpRequest& http, Responder& responder) {
 
 void StatusApi::note(std::string_view client, std::string_view what, std::string_view resource) {
   parts_.log.info(what, {{"resource", resource}, {"by", client}});
+  tell(client, what, resource);
+}
+
+void StatusApi::tell(std::string_view client, std::string_view what, std::string_view resource) {
+  if (!parts_.events.watched()) return;
   JsonText json;
   json.key("what").text(what).key("resource").text(resource).key("by").text(client);
   parts_.events.publish("operated", json.str());

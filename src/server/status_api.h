@@ -48,7 +48,9 @@ class StatusApi {
   void operate(const HttpRequest& http, Responder& responder);
   void reload(const HttpRequest& http, Responder& responder);
 
+  // What an operator has done: for the log and for who watches, or for these alone.
   void note(std::string_view client, std::string_view what, std::string_view resource);
+  void tell(std::string_view client, std::string_view what, std::string_view resource);
 
   Parts parts_;
   const Instant started_;
