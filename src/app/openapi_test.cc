@@ -75,11 +75,14 @@ std::string mismatch(const json::value& value, const json::value& the_schema,
   }
   const json::value* properties = schema.if_contains("properties");
   const json::value* others = schema.if_contains("additionalProperties");
+  // Described elsewhere: by the choice that it is part of, or not at all.
+  const bool open = properties == nullptr || schema.contains("oneOf") || schema.contains("anyOf");
   for (const auto& [key, member] : object) {
     const std::string place = at + "." + std::string{key.data(), key.size()};
     const json::value* known =
         properties != nullptr ? properties->as_object().if_contains(key) : nullptr;
     if (known == nullptr && others != nullptr && others->is_object()) known = others;
+    if (known == nullptr && open) continue;
     if (known == nullptr) return place + " is not described";
     if (auto wrong = mismatch(member, *known, place); !wrong.empty()) return wrong;
   }

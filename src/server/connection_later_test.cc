@@ -80,6 +80,17 @@ TEST_F(LaterTest, HoldsOnlySoMuchThatComesWhileItAnswers) {
   EXPECT_EQ(client.answer().status, 431);  // of the x's
 }
 
+TEST_F(LaterTest, AClientThatHalfClosesAfterItsAnswerHasBegunGetsAllOfIt) {
+  RawClient client{port, 4096};
+  client.send(kLater);
+  Later later = take_later();
+  say(later, std::string(kHuge, 'h'));
+  client.until("\r\n\r\n");
+  client.half_close();
+  until_read();
+  EXPECT_EQ(client.until_closed().size(), kHuge);
+}
+
 TEST_F(LaterTest, StreamsPiecesAsTheyAreSent) {
   RawClient client{port};
   client.send(kStream);

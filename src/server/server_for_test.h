@@ -192,6 +192,7 @@ class ServerTest : public ::testing::Test {
     ASSERT_TRUE(opened) << opened.error().message;
     listener = std::move(*opened);
     port = listener->port();
+    loops_ = options.threads;
     listener->start();
   }
   // Steps time until all have been given up.
@@ -208,10 +209,12 @@ class ServerTest : public ::testing::Test {
   }
 
   // What was sent before has been read: a loop serves its sockets in the order of their bytes, a
-  // buffer of them at a time.
+  // buffer of them at a time; connections go to the loops in turn.
   void until_read(int buffers = 20) {
-    RawClient other{port};
-    for (int i = 0; i < buffers; ++i) EXPECT_EQ(other.get("/hello").status, 200);
+    for (unsigned loop = 0; loop < loops_; ++loop) {
+      RawClient other{port};
+      for (int i = 0; i < buffers; ++i) EXPECT_EQ(other.get("/hello").status, 200);
+    }
   }
 
   Later take_later() {
@@ -274,6 +277,7 @@ class ServerTest : public ::testing::Test {
     changed_.notify_all();
   }
 
+  unsigned loops_ = 1;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Later> laters_;
