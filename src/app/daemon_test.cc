@@ -55,6 +55,10 @@ TEST_F(DaemonTest, AWaiterIsAnsweredWhenItsTokenIsDue) {
   const Answer answer = waiting.get();
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.response.body, R"({"permit":null,"waited_ms":1000})");
+  const Answer resource = get("/v1/resources/one");
+  EXPECT_EQ(resource.number("rejected"), 0) << "to wait is not to be refused";
+  EXPECT_EQ(resource.number("waited"), 1);
+  EXPECT_EQ(resource.json.at("limits").at(0).at("hits").as_int64(), 1);
 }
 
 TEST_F(DaemonTest, AWaitThatEndsInVainSaysWhenToComeBack) {

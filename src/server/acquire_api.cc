@@ -156,8 +156,7 @@ std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
 
 AcquireApi::Outcome AcquireApi::decide(Attempt& attempt) {
   auto permit = attempt.route.path.try_acquire(attempt.request, clock_.now());
-  if (permit) return admitted(attempt, std::move(*permit));
-  return refused(attempt, permit.error());
+  return permit ? admitted(attempt, std::move(*permit)) : refused(attempt, permit.error());
 }
 
 void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
@@ -172,11 +171,7 @@ void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
     responder.reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
   };
   if (!attempt) return send(attempt.error());
-  auto permit = attempt->route.path.try_acquire(attempt->request, attempt->arrived);
-  if (permit) return send(admitted(*attempt, std::move(*permit)));
-  if (call->wait == Nanos{0} || permit.error().kind != Refusal::Kind::kWait) {
-    return send(refused(*attempt, permit.error()));
-  }
+  if (call->wait == Nanos{0}) return send(decide(*attempt));
   wait(std::move(*attempt), call->wait, responder);
 }
 
@@ -208,8 +203,8 @@ void AcquireApi::finish_wait(Waiting waiting, Result<Permit> result, Responder* 
   Outcome outcome;
   if (result) {
     outcome = admitted(attempt, std::move(*result));
-  } else if (result.error().code == Errc::kDeadlineExceeded) {
-    outcome = decide(attempt);  // one more try tells when to come back
+  } else if (result.error() == Errc::kDeadlineExceeded || result.error() == Errc::kNeverFits) {
+    outcome = decide(attempt);  // one more try tells when to come back, or which limit it is
   } else {
     outcome = ended(attempt, result.error().code);
   }
@@ -283,11 +278,6 @@ AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
     case Errc::kResourceUnknown:
       return Outcome::error(404, "resource_unknown",
                             fmt::format("\"{}\" has been removed", resource));
-    case Errc::kNeverFits:
-      return Outcome::error(400, "never_fits",
-                            fmt::format("the limits of \"{}\" have changed, and can never admit "
-                                        "this cost any more",
-                                        resource));
     case Errc::kInvalidCost:
       return Outcome::error(400, "invalid_request", "the cost is out of range");
     case Errc::kClosed: return Outcome::error(503, "closing", "the daemon is stopping; ask again");
