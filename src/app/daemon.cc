@@ -1,7 +1,5 @@
 #include "app/daemon.h"
 
-#include <fmt/format.h>
-
 #include "app/built_in.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
@@ -126,7 +124,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   daemon->parts_ = std::move(parts);
   daemon->reloader_ =
       std::jthread{[self = daemon.get()](const std::stop_token& stop) { self->run_reloads(stop); }};
-  log.info("listening", {{"address", fmt::format("{}:{}", model->main.listen.host, daemon->port())},
+  log.info("listening", {{"address", daemon->parts_->listener->address()},
                          {"resources", static_cast<std::int64_t>(model->providers.size())}});
   return daemon;
 }

@@ -1,11 +1,9 @@
 // The daemon as its clients meet it: waiting, going away, reloading, stopping, tokens, secrets.
 #include "app/daemon_for_test.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <atomic>
+
+#include "server/server_for_test.h"
 
 namespace weir::app {
 namespace {
@@ -14,36 +12,6 @@ using namespace std::chrono_literals;
 
 constexpr const char* kOneASecond =
     "domain: api.example.com\nname: one\nlimits: [{unit: requests, amount: 1, per: 1s}]\n";
-
-// A client that can go away in the middle.
-class RawClient {
- public:
-  explicit RawClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  ~RawClient() { go_away(); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
-  void post(const std::string& target, const std::string& body) {
-    const std::string request = "POST " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
-                                "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-                                body;
-    EXPECT_EQ(::send(socket_, request.data(), request.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(request.size()));
-  }
-  void go_away() {
-    if (socket_ >= 0) ::close(socket_);
-    socket_ = -1;
-  }
-
- private:
-  int socket_;
-};
 
 TEST_F(DaemonTest, AWaiterIsAnsweredWhenItsTokenIsDue) {
   provider("one", kOneASecond);
@@ -86,10 +54,12 @@ TEST_F(DaemonTest, WhoGoesAwayLeavesTheQueueAtOnceAndCostsNothing) {
   provider("one", kOneASecond);
   start();
   acquire(R"({"resource":"one"})");
-  RawClient gone{daemon->port()};
-  gone.post("/v1/acquire", R"({"resource":"one","wait_ms":60000})");
+  server::RawClient gone{daemon->port()};
+  gone.send(
+      "POST /v1/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 34\r\n\r\n"
+      R"({"resource":"one","wait_ms":60000})");
   until_waiting("one", 1);
-  gone.go_away();
+  gone.close();
   until_waiting("one", 0);
   time.advance(1s);
   EXPECT_EQ(acquire(R"({"resource":"one"})").status, 200);

@@ -112,7 +112,8 @@ TEST_F(ProviderLimitsTest, CountsWhatEachLimitMadeWait) {
   EXPECT_EQ(ask("openai", 1).status, 429);
   EXPECT_EQ(get("/api/status").json.at("rate_limits").at("openai"),
             boost::json::parse(R"({"available_tokens":89997,"max_capacity":90000,
-              "active_requests":3,"max_concurrency":3,"token_limit_hits":2,"concurrency_hits":1})"));
+                "active_requests":3,"max_concurrency":3,
+                "token_limit_hits":2,"concurrency_hits":1})"));
 }
 
 TEST_F(ProviderLimitsTest, KeepsProvidersApart) {

@@ -76,8 +76,7 @@ std::string explain(const ProviderConfig& provider) {
   if (!provider.domain.empty()) text += fmt::format(" ({})", provider.domain);
   text += '\n';
   append(text, "  ", provider.limits);
-  if (provider.limits.empty())
-    text += "  no limits: everything is admitted\n";
+  if (provider.limits.empty()) text += "  no limits: everything is admitted\n";
   for (const auto& model : provider.models) {
     text += fmt::format("  models {}, together:\n", model.pattern);
     append(text, "    ", model.limits);

@@ -102,6 +102,8 @@ Listener::~Listener() {
 
 std::uint16_t Listener::port() const { return acceptor_->socket.local_endpoint().port(); }
 
+std::string Listener::address() const { return address_text({options_.listen.host, port()}); }
+
 void Listener::start() {
   accept();
   for (const auto& loop : loops_) {

@@ -41,6 +41,7 @@ class Listener final : private Alarm {
 
   void start();
   std::uint16_t port() const;
+  std::string address() const;  // "127.0.0.1:9347", "[::1]:9347"
 
   // Accepts nothing more, closes idle connections, lets the others have their answer, for at most
   // kStopPatience; returns when all are gone.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
@@ -260,7 +261,12 @@ TEST_F(PermitTableTest, ASettlementKeepsTheResourceOfAPermitReleasedMeanwhile) {
                                        .lifetime = 1h,
                                        .since = time.now()});
     EXPECT_TRUE(resources.remove("brief"));
-    std::jthread settling{[&] { table->settle(id, Cost::of(Unit::kTokens, 10)); }};
+    std::atomic<bool> begun = false;
+    std::jthread settling{[&] {
+      begun = true;
+      table->settle(id, Cost::of(Unit::kTokens, 10));
+    }};
+    while (!begun) std::this_thread::yield();
     table->release(id);
   }
 }
