@@ -169,6 +169,39 @@ TEST_F(DaemonTest, ABadConfigurationIsRefusedWholeWithAllItsMistakes) {
   EXPECT_NE(log().find("reload refused"), std::string::npos);
 }
 
+TEST_F(DaemonTest, AReloadChangesTheTokens) {
+  const auto tokens = [](const std::string& token) {
+    return "auth: {tokens: [{name: a, scope: admin, token: " + token + "}]}\n";
+  };
+  start(tokens("the-old-token-0123456789"));
+  const auto status = [&](const std::string& token) {
+    return client(token).get("/api/status")->status;
+  };
+  EXPECT_EQ(status("the-old-token-0123456789"), 200);
+  directory.write("weir.yaml", tokens("the-new-token-0123456789"));
+  ASSERT_TRUE(daemon->reload());
+  EXPECT_EQ(status("the-old-token-0123456789"), 401);
+  EXPECT_EQ(status("the-new-token-0123456789"), 200);
+}
+
+TEST_F(DaemonTest, ABudgetIsThereAgainAtItsTimeOfDayInItsZone) {
+  provider("one", R"(
+name: one
+domain: api.example.com
+budget: {usd: 1, per: 1d, reset: "06:00", zone: Europe/Berlin}
+)");
+  start();  // at midnight UTC, which is 01:00 in Berlin
+  EXPECT_EQ(acquire(R"({"resource":"one","cost":{"usd":0.6}})").status, 200);
+  const Answer refused = acquire(R"({"resource":"one","cost":{"usd":0.6}})");
+  EXPECT_EQ(refused.text("limit"), "\"budget\"");
+  EXPECT_EQ(refused.number("retry_after_ms"), 5 * 3'600'000);
+  EXPECT_EQ(acquire(R"({"resource":"one","cost":{"usd":0.4}})").status, 200);
+  time.advance(5h);
+  EXPECT_EQ(acquire(R"({"resource":"one","cost":{"usd":1}})").status, 200);
+  EXPECT_EQ(acquire(R"({"resource":"one","cost":{"usd":0.1}})").number("retry_after_ms"),
+            24 * 3'600'000);
+}
+
 TEST_F(DaemonTest, ARemovedProviderEndsItsWaiters) {
   provider("one", kOneASecond);
   start();
