@@ -95,6 +95,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
     log.warning("`store` is not used by this version: state is kept in memory");
   }
 
+  daemon->listen_ = model->main.listen;
   auto parts = std::make_unique<Parts>(*model, time, log);
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
@@ -144,6 +145,9 @@ std::expected<void, Mistakes> Daemon::reload() {
     return std::unexpected(mistake("", applied.error().message));
   }
   parts_->access.apply(model->main);
+  if (model->main.listen != listen_) {
+    log_.warning("`listen` has changed, which takes effect at the next start");
+  }
   log_.info("reloaded", {{"resources", static_cast<std::int64_t>(model->providers.size())}});
   return {};
 }

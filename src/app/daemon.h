@@ -56,6 +56,7 @@ class Daemon {
   const Options options_;
   const TimeSource time_;
   server::Log& log_;
+  Listen listen_;  // as configured at the start
   std::unique_ptr<Parts> parts_;
 
   std::mutex reload_mutex_;  // one at a time

@@ -241,6 +241,17 @@ TEST_F(ProcessTest, TheDaemonReloadsOnHangupAndEndsOnTermination) {
   EXPECT_EQ(daemon_->wait(), 0);
 }
 
+TEST_F(ProcessTest, AnAddressThatAReloadCannotChangeIsWarnedAbout) {
+  const std::string main_file = directory_.write("weir.yaml", "listen: 127.0.0.1:0\n");
+  daemon_ = std::make_unique<Process>(directory_,
+                                      std::vector<std::string>{"start", "--config", main_file});
+  await_port();
+  directory_.write("weir.yaml", "listen: 127.0.0.1:1\n");
+  daemon_->signal(SIGHUP);
+  until([&] { return daemon_->err().find("\"message\":\"reloaded\"") != std::string::npos; });
+  EXPECT_NE(daemon_->err().find("takes effect at the next start"), std::string::npos);
+}
+
 TEST_F(ProcessTest, APortInUseIsOneLine) {
   start_daemon();
   const Ended second = run({"start", "--listen", server_});

@@ -106,6 +106,7 @@ struct Listen {
   std::uint16_t port = 9347;
 
   bool loopback() const;
+  friend bool operator==(const Listen&, const Listen&) = default;
 };
 
 struct MainConfig {
