@@ -65,6 +65,10 @@ std::string refusal_fields(const Refusal& refusal) {
   return fields;
 }
 
+void permit_unknown(Responder& responder) {
+  responder.error(404, "permit_unknown", "no such permit: released, expired or never granted");
+}
+
 // In the place of a limit's name.
 constexpr std::string_view kPaused = "paused";
 
@@ -352,22 +356,20 @@ void AcquireApi::settle(const HttpRequest& http, Responder& responder) {
   if (settled.error() == Errc::kInvalidConfig) {
     return responder.error(409, "settled_before", "a permit is settled once");
   }
-  responder.error(404, "permit_unknown", "no such permit: released, expired or never granted");
+  permit_unknown(responder);
 }
 
 void AcquireApi::renew(const HttpRequest& http, Responder& responder) {
   const auto lifetime = permits_.renew(http.parameters[0]);
   if (!lifetime) {
-    return responder.error(404, "permit_unknown",
-                           "no such permit: released, expired or never granted");
+    return permit_unknown(responder);
   }
   responder.reply({.body = fmt::format(R"({{"expires_ms":{}}})", ceil_ms(*lifetime))});
 }
 
 void AcquireApi::release(const HttpRequest& http, Responder& responder) {
   if (!permits_.release(http.parameters[0])) {
-    return responder.error(404, "permit_unknown",
-                           "no such permit: released, expired or never granted");
+    return permit_unknown(responder);
   }
   responder.reply({.body = R"({"released":true})"});
 }

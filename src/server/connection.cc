@@ -180,11 +180,6 @@ bool Connection::serve_one(std::string_view& bytes) {
       chunks_ != nullptr ? chunks_->head_bytes : net::find_head_end(bytes, searched_);
   if (!head_bytes) {
     searched_ = bytes.size();
-    if (bytes.size() > net::kHeadBytesMax) refuse(net::HttpFault::kHeadTooLarge);
-    return false;
-  }
-  if (*head_bytes > net::kHeadBytesMax) {
-    refuse(net::HttpFault::kHeadTooLarge);
     return false;
   }
   const auto head = net::parse_request_head(bytes.substr(0, *head_bytes));

@@ -80,6 +80,10 @@ void add_rate_limit(JsonText& json, const GateMetrics& metrics) {
   json.close('}');
 }
 
+void resource_unknown(std::string_view name, Responder& responder) {
+  responder.error(404, "resource_unknown", fmt::format("no resource is called \"{}\"", name));
+}
+
 std::string mistakes_body(const Mistakes& mistakes) {
   JsonText json;
   json.open('{').key("error").text("invalid_config");
@@ -178,8 +182,7 @@ std::string StatusApi::resources() const {
 void StatusApi::get_resource(const HttpRequest& http, Responder& responder) {
   const auto resource = parts_.resources.find(http.parameters[0]);
   if (resource == nullptr) {
-    return responder.error(404, "resource_unknown",
-                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+    return resource_unknown(http.parameters[0], responder);
   }
   JsonText json;
   add_resource(json, *resource, true);
@@ -212,8 +215,7 @@ void StatusApi::put_resource(const HttpRequest& http, Responder& responder) {
 
 void StatusApi::delete_resource(const HttpRequest& http, Responder& responder) {
   if (!parts_.resources.remove(http.parameters[0])) {
-    return responder.error(404, "resource_unknown",
-                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+    return resource_unknown(http.parameters[0], responder);
   }
   note(http.client.name, "resource removed", http.parameters[0]);
   responder.reply({.body = R"({"removed":true})"});
@@ -222,8 +224,7 @@ void StatusApi::delete_resource(const HttpRequest& http, Responder& responder) {
 void StatusApi::operate(const HttpRequest& http, Responder& responder) {
   const auto resource = parts_.resources.find(http.parameters[0]);
   if (resource == nullptr) {
-    return responder.error(404, "resource_unknown",
-                           fmt::format("no resource is called \"{}\"", http.parameters[0]));
+    return resource_unknown(http.parameters[0], responder);
   }
   const std::string_view operation = http.head.path.substr(http.head.path.rfind('/') + 1);
   if (operation == "pause") resource->pause();
