@@ -20,7 +20,7 @@ Decision FixedWindow::check(const State& state, Amount cost, Instant now) const 
 void FixedWindow::take(State& state, Amount cost, Instant now) const {
   now = clamp_instant(now);
   if (now >= state.end) {
-    state = {ends_ == nullptr ? now + rate_.period : ends_->after(now), 0, now};
+    state = {end_after(now), 0, now};
     assert(state.end > now);
   }
   state.used = std::min(state.used + cost, rate_.amount + kAmountMax);
@@ -37,5 +37,27 @@ FixedWindow::State FixedWindow::carried(const State& old, Instant now) const {
   if (ends_ != nullptr && now < state.end) state.end = std::max(state.end, ends_->after(now));
   return state;
 }
+
+Mark FixedWindow::mark(const State& state, Amount ahead, Instant now, Nanos slack) const {
+  now = clamp_instant(now);
+  if (now < state.end) return {.at = state.end, .used = state.used + ahead};
+  return {.at = end_after(now) + (ends_ == nullptr ? slack : Nanos{0}), .used = ahead};
+}
+
+bool FixedWindow::covers(const Mark& mark, const State& state, Amount cost, Instant now) const {
+  now = clamp_instant(now);
+  const Instant end = now < state.end ? state.end : end_after(now);
+  return end <= mark.at && used(state, now) + cost <= mark.used;
+}
+
+void FixedWindow::resume(State& state, const Mark& mark, Instant now) const {
+  now = clamp_instant(now);
+  if (mark.at <= now) return;
+  if (now >= state.end) state = {.end = now, .used = 0, .start = now};
+  state.end = std::max(state.end, std::min(mark.at, kInstantMax + 2 * kPeriodMax));
+  state.used = std::min(state.used + mark.used, rate_.amount + kAmountMax);
+}
+
+Instant FixedWindow::void_at(const Mark& mark) const { return mark.at; }
 
 }  // namespace weir

@@ -204,6 +204,47 @@ const TokenBucket* Limit::bucket() const {
 
 TokenBucket::State& Limit::bucket_state() { return std::get<Counted<TokenBucket>>(any_).state; }
 
+bool Limit::markable() const {
+  return std::visit([]<class A>(const Counted<A>&) { return Markable<A>; }, any_);
+}
+
+Mark Limit::mark(Amount ahead, Instant now, Nanos slack) const {
+  return visit([&]<class A>(const Counted<A>& counted) -> Mark {
+    if constexpr (Markable<A>) return counted.algorithm.mark(counted.state, ahead, now, slack);
+    return {};
+  });
+}
+
+bool Limit::covers(const Mark& mark, Amount cost, Instant now) const {
+  return visit([&]<class A>(const Counted<A>& counted) {
+    if constexpr (Markable<A>) return counted.algorithm.covers(mark, counted.state, cost, now);
+    return true;
+  });
+}
+
+void Limit::resume(const Mark& mark, Instant now) {
+  visit([&]<class A>(Counted<A>& counted) {
+    if constexpr (Markable<A>) counted.algorithm.resume(counted.state, mark, now);
+  });
+}
+
+Instant Limit::void_at(const Mark& mark) const {
+  return visit([&]<class A>(const Counted<A>& counted) -> Instant {
+    if constexpr (Markable<A>) return counted.algorithm.void_at(mark);
+    return {};
+  });
+}
+
+Instant Limit::window_start(Instant now) const {
+  if (const auto* window = std::get_if<Counted<FixedWindow>>(&any_)) {
+    return now < window->state.end ? window->state.start : now;
+  }
+  if (const auto* window = std::get_if<Counted<SlidingWindow>>(&any_)) {
+    return window->algorithm.began(window->state, now);
+  }
+  return now;
+}
+
 double Limit::level(Instant now) const {
   return std::visit(
       [&]<class A>(const Counted<A>& counted) {

@@ -64,22 +64,25 @@ Decision SlidingLog::check(const State& state, Amount cost, Instant now) const {
 }
 
 void SlidingLog::take(State& state, Amount cost, Instant now) const {
-  now = clamp_instant(now);
-  forget_expired(state, now);
+  forget_expired(state, clamp_instant(now));
+  add(state, cost, clamp_instant(now));
+}
+
+void SlidingLog::add(State& state, Amount cost, Instant at) const {
   cost = std::min(cost, rate_.amount + kAmountMax - state.used);
   state.used += cost;
   if (state.size == state.ring.size()) forget_refunded(state);
   if (state.size > 0) {
     Entry& newest = state[state.size - 1];
-    now = std::max(now, newest.at);  // a clock that ran backwards must not expire this too early
+    at = std::max(at, newest.at);  // a clock that ran backwards must not expire this too early
     // Still full with debts alone; then the newest entry takes them in.
-    if (now - newest.opened < gather_ || now == newest.at || state.size == state.ring.size()) {
-      newest.at = now;
+    if (at - newest.opened < gather_ || at == newest.at || state.size == state.ring.size()) {
+      newest.at = at;
       newest.amount += cost;
       return;
     }
   }
-  state[state.size++] = {.at = now, .amount = cost, .opened = now};
+  state[state.size++] = {.at = at, .amount = cost, .opened = at};
 }
 
 void SlidingLog::refund(State& state, Amount amount, Instant charged_at, Instant now) const {
@@ -101,5 +104,42 @@ SlidingLog::State SlidingLog::carried(const State& old, Instant now) const {
   }
   return state;
 }
+
+Instant SlidingLog::slot_end(Instant at) const {
+  return Instant{(at.time_since_epoch() / slot_width() + 1) * slot_width()};
+}
+
+Mark SlidingLog::mark(const State& state, Amount ahead, Instant now, Nanos /*slack*/) const {
+  now = clamp_instant(now);
+  const Instant latest = state.size == 0 ? now : std::max(now, state[state.size - 1].at);
+  Mark mark{.at = slot_end(latest), .slots = {ahead}};
+  for (std::size_t i = expired(state, now); i < state.size; ++i) {
+    const auto slot = static_cast<std::size_t>((mark.at - slot_end(state[i].at)) / slot_width());
+    if (slot >= mark.slots.size()) mark.slots.resize(slot + 1);
+    mark.slots[slot] += state[i].amount;
+  }
+  return mark;
+}
+
+bool SlidingLog::covers(const Mark& mark, const State& state, Amount cost, Instant now) const {
+  if (clamp_instant(now) >= mark.at || mark.slots.empty()) return false;
+  Amount newest = cost;
+  for (std::size_t i = state.size; i > 0 && slot_end(state[i - 1].at) >= mark.at; --i) {
+    if (state[i - 1].at >= mark.at) return false;
+    newest += state[i - 1].amount;
+  }
+  return newest <= mark.slots[0];
+}
+
+void SlidingLog::resume(State& state, const Mark& mark, Instant now) const {
+  forget_expired(state, clamp_instant(now));
+  for (std::size_t i = mark.slots.size(); i > 0; --i) {
+    const Instant at = mark.at - static_cast<std::int64_t>(i - 1) * slot_width();
+    if (at + rate_.period <= clamp_instant(now) || mark.slots[i - 1] == 0) continue;
+    add(state, mark.slots[i - 1], clamp_instant(at));
+  }
+}
+
+Instant SlidingLog::void_at(const Mark& mark) const { return mark.at + rate_.period; }
 
 }  // namespace weir

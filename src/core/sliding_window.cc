@@ -59,4 +59,34 @@ void SlidingWindow::refund(State& state, Amount amount, Instant charged_at, Inst
   state.current = std::max<Amount>(state.current - amount, 0);
 }
 
+Mark SlidingWindow::mark(const State& state, Amount ahead, Instant now, Nanos /*slack*/) const {
+  const State current = rolled(state, now);
+  return {.at = current.start, .used = current.current + ahead, .previous = current.previous};
+}
+
+Mark SlidingWindow::rolled(Mark mark, Instant now) const {
+  const std::int64_t windows = (now - mark.at) / rate_.period;
+  if (windows < 1) return mark;
+  return {
+      .at = mark.at + windows * rate_.period, .used = 0, .previous = windows == 1 ? mark.used : 0};
+}
+
+bool SlidingWindow::covers(const Mark& mark, const State& state, Amount cost, Instant now) const {
+  const State current = rolled(state, now);
+  const Mark covered = rolled(mark, current.start);
+  return current.current + cost <= covered.used && current.previous <= covered.previous;
+}
+
+void SlidingWindow::resume(State& state, const Mark& mark, Instant now) const {
+  state = rolled(state, now);
+  const Mark current = rolled(mark, clamp_instant(now));
+  // Of two grids the later one: nothing fades early.
+  const bool unused = state.previous == 0 && state.current == 0;
+  state.start = unused ? std::max(current.at, Instant{}) : std::max(current.at, state.start);
+  state.previous = std::min(state.previous + current.previous, rate_.amount + kAmountMax);
+  state.current = std::min(state.current + current.used, rate_.amount + kAmountMax);
+}
+
+Instant SlidingWindow::void_at(const Mark& mark) const { return mark.at + 2 * rate_.period; }
+
 }  // namespace weir

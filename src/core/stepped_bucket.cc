@@ -48,4 +48,37 @@ void SteppedBucket::refund(State& state, Amount amount, Instant /*charged_at*/, 
   state.tokens = std::min(state.tokens + amount, spec_.max);
 }
 
+Mark SteppedBucket::mark(const State& state, Amount ahead, Instant now, Nanos /*slack*/) const {
+  const State current = stepped(state, now);
+  return {.at = current.last_step, .used = spec_.max - current.tokens + ahead};
+}
+
+Mark SteppedBucket::stepped(const Mark& mark, Instant now) const {
+  const std::int64_t steps = std::max<std::int64_t>((now - mark.at) / spec_.every, 0);
+  const Int128 missing = mark.used - static_cast<Int128>(steps) * spec_.refill;
+  return {.at = mark.at + steps * spec_.every,
+          .used = static_cast<Amount>(std::max<Int128>(missing, 0))};
+}
+
+bool SteppedBucket::covers(const Mark& mark, const State& state, Amount cost, Instant now) const {
+  const State current = stepped(state, now);
+  return spec_.max - current.tokens + cost <= stepped(mark, current.last_step).used;
+}
+
+void SteppedBucket::resume(State& state, const Mark& mark, Instant now) const {
+  state = stepped(state, now);
+  const Mark current = stepped(mark, clamp_instant(now));
+  // Of two grids the later one: no refill comes early.
+  state.last_step = state.tokens == spec_.max ? std::max(current.at, Instant{})
+                                              : std::max(current.at, state.last_step);
+  state.tokens = std::max(state.tokens - current.used, -kAmountMax);
+}
+
+Instant SteppedBucket::void_at(const Mark& mark) const {
+  const std::int64_t steps = (mark.used + spec_.refill - 1) / spec_.refill;
+  const Int128 refilled = static_cast<Int128>(steps) * spec_.every.count();
+  constexpr Int128 kLatest = TickRate<Int128>::kLatest.count();
+  return mark.at + Nanos{static_cast<std::int64_t>(std::min(refilled, kLatest))};
+}
+
 }  // namespace weir

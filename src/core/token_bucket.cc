@@ -30,6 +30,34 @@ typename BasicTokenBucket<Ticks>::State BasicTokenBucket<Ticks>::holding(Int128 
   return {rate_.at(now) + static_cast<Ticks>(std::clamp<Int128>(missing, 0, debt_max))};
 }
 
+template <class Ticks>
+Mark BasicTokenBucket<Ticks>::mark(const State& state, Amount ahead, Instant now,
+                                   Nanos /*slack*/) const {
+  State used = state;
+  take(used, ahead, now);
+  return {.at = Instant{rate_.nanos(used.full_at)}};
+}
+
+template <class Ticks>
+bool BasicTokenBucket<Ticks>::covers(const Mark& mark, const State& state, Amount cost,
+                                     Instant now) const {
+  State used = state;
+  take(used, cost, now);
+  return rate_.nanos(used.full_at) <= mark.at.time_since_epoch();
+}
+
+template <class Ticks>
+void BasicTokenBucket<Ticks>::resume(State& state, const Mark& mark, Instant now) const {
+  const Nanos missing = std::clamp(mark.at - clamp_instant(now), Nanos{0}, 2 * kPeriodMax);
+  state.full_at = std::min(std::max(state.full_at, rate_.at(now)) + rate_.of_nanos(missing),
+                           rate_.of_nanos(TickRate<Ticks>::kLatest));
+}
+
+template <class Ticks>
+Instant BasicTokenBucket<Ticks>::void_at(const Mark& mark) const {
+  return mark.at;
+}
+
 template class BasicTokenBucket<std::int64_t>;
 template class BasicTokenBucket<Int128>;
 

@@ -47,7 +47,12 @@ class BlockBacking final : public Backing {
     return asked_;
   }
 
-  Answer draw(std::span<const Draw> draws, Instant /*now*/) override {
+  void look(std::span<Limit> /*limits*/, Instant /*now*/) override {}
+  bool prompt() const override { return false; }
+  void bind(std::weak_ptr<Gate> /*gate*/) override {}
+
+  Answer draw(std::span<const Limit> /*limits*/, std::span<const Draw> draws,
+              Instant /*now*/) override {
     const std::scoped_lock lock{mutex_};
     ++asked_;
     if (!reachable_) return Answer::kUnavailable;
@@ -70,7 +75,8 @@ class BlockBacking final : public Backing {
       EXPECT_GE(l.drawn, 0) << "gave back more than it drew";
     }
   }
-  void overdraw(std::span<const Draw> draws, Instant /*now*/) override {
+  void overdraw(std::span<const Limit> /*limits*/, std::span<const Draw> draws,
+                Instant /*now*/) override {
     const std::scoped_lock lock{mutex_};
     for (const Draw& draw : draws) ledgers_.at(draw.limit).overdrawn += draw.amount;
   }

@@ -77,6 +77,7 @@ Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
       unit_(limits.empty() ? Unit::kRequests : limits[0].unit()),
       observer_(config.observer),
       backing_(config.backing),
+      limits_tell_(backing_ == nullptr || backing_->prompt()),
       name_(std::move(config.name)),
       waiters_max_(config.waiters_max),
       word_in_use_(fast_.has_value()),
@@ -89,6 +90,7 @@ Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
       oldest_holder_(Holder::kNobody),
       newest_holder_(Holder::kNobody) {
   if (word_in_use_) word_.let_go(limits_[0].bucket_state());
+  if (backing_ != nullptr) backing_->look(limits_, clock_.now());
 }
 
 Gate::~Gate() {
@@ -192,6 +194,11 @@ bool Gate::waits_behind(int priority) const {
   return top.has_value() && *top >= priority;
 }
 
+bool Gate::waits_for_backing(Instant now) const {
+  const Waiter* head = backing_ == nullptr ? nullptr : queue_->head();
+  return head != nullptr && check_all(limits_, head->cost, now).decision.admitted();
+}
+
 Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost, int priority,
                                     Instant now) const {
   // Serves those who wait on the copy, each at the first instant at which it fits, until the cost
@@ -200,7 +207,7 @@ Gate::Verdict Gate::forecast_behind(std::vector<Limit> limits, const Cost& cost,
   add_hold(verdict, now);
   if (held_until_ == kEndOfTime) return verdict;
   Instant at = std::max(now, held_until_);
-  bool exact = backing_ == nullptr;
+  bool exact = limits_tell_;
   const auto fits_at = [&](const Cost& wanted) {
     const Verdict next = check_all(limits, wanted, at);
     if (!next.decision.admitted()) verdict.limit = next.limit;
@@ -254,7 +261,7 @@ Decision Gate::forecast(const Cost& cost, Instant now) const {
   if (verdict.decision.kind == Decision::Kind::kNever) return verdict.decision;
   if (verdict.decision.admitted() && !waits_behind(0)) return verdict.decision;
   if (!queue_->empty()) verdict = forecast_behind(std::move(limits), cost, 0, now);
-  verdict.decision.exact = verdict.decision.exact && backing_ == nullptr;
+  verdict.decision.exact = verdict.decision.exact && limits_tell_;
   return verdict.decision;
 }
 
@@ -281,7 +288,7 @@ void Gate::reject(const Request& request, const Refusal& refusal, Effects& effec
 
 Backing::Answer Gate::draw(const Cost& cost, Instant now) {
   if (backing_ == nullptr) return Backing::Answer::kGranted;
-  return backing_->draw(draws_of(limits_, cost), now);
+  return backing_->draw(limits_, draws_of(limits_, cost), now);
 }
 
 void Gate::undraw(const Cost& cost, Instant now) {
@@ -390,7 +397,7 @@ void Gate::settle(const Permit& permit, std::uint64_t turn, const Cost& actual, 
       refunded.add(i, -excess);
     }
     if (backing_ != nullptr && !refunded.empty()) backing_->give_back(refunded, permit.charged_at_);
-    if (backing_ != nullptr && !owed.empty()) backing_->overdraw(owed, now);
+    if (backing_ != nullptr && !owed.empty()) backing_->overdraw(limits_, owed, now);
     if (turn != 0) {
       queue_->correct(permit.priority_, turn, share(settled) - share(permit.cost_));
     }

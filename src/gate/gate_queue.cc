@@ -106,7 +106,7 @@ bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to,
   Gate& refusing = *attempt.queue_at;
   if (&refusing == this) {
     arm(now);
-    return !attempt.for_backing;
+    return !attempt.refusal.for_backing;
   }
   queue_->serve(waiter);
   waiter.passed = passed;
@@ -170,6 +170,12 @@ void Gate::reconsider() {
   Effects effects;
   drain(clock_.now(), effects);
   effects.run();
+}
+
+void Gate::show_backing() {
+  if (backing_ == nullptr) return;
+  const Hold hold{*this};
+  backing_->look(limits_, clock_.now());
 }
 
 void Gate::hold_until(Instant at) {
@@ -276,6 +282,7 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
     limits_ = std::move(*limits);
     hits_ = std::move(hits);
     added_at_ = std::move(added_at);
+    if (backing_ != nullptr) backing_->look(limits_, now);
     all_waiters(hopeless);
     std::erase_if(hopeless, [&](const auto& waiter) {
       return check_all(limits_, waiter->cost, now).decision.kind != Decision::Kind::kNever;

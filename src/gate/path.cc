@@ -56,15 +56,16 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
     attempt.refusal.code = code;
     attempt.refusal.gate = &gate;
   };
-  const auto wait = [&](Gate& gate, const Gate::Verdict& verdict) {
+  const auto wait = [&](Gate& gate, const Gate::Verdict& verdict, bool for_backing) {
     if (attempt.kind == Attempt::Kind::kAdmitted) {
       attempt.kind = Attempt::Kind::kWait;
       attempt.queue_at = &gate;
       attempt.refused = verdict.refused;
       attempt.refusal.exact = true;
+      attempt.refusal.for_backing = true;
     }
-    attempt.refusal.exact =
-        attempt.refusal.exact && verdict.decision.exact && gate.backing_ == nullptr;
+    attempt.refusal.for_backing = attempt.refusal.for_backing && for_backing;
+    attempt.refusal.exact = attempt.refusal.exact && verdict.decision.exact && gate.limits_tell_;
     if (verdict.decision.retry_after > attempt.refusal.retry_after) {
       attempt.refusal.retry_after = verdict.decision.retry_after;
       attempt.refusal.gate = &gate;
@@ -91,6 +92,7 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       std::uint32_t seen = 0;
       gate.count_hits(verdict.refused, seen);
     }
+    const bool for_backing = verdict.decision.admitted() && gate.waits_for_backing(now);
     if (forecast == Forecast::kYes && !gate.queue_->empty()) {
       const std::uint32_t refused = verdict.refused;
       verdict = gate.forecast_behind(gate.limits_, request.cost, request.priority, now);
@@ -98,7 +100,7 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
       // Where one gate lets it wait, those who wait at another may come first.
       verdict.decision.exact = verdict.decision.exact && passes.size() == 1;
     }
-    wait(gate, verdict);
+    wait(gate, verdict, for_backing);
   }
   if (attempt.kind != Attempt::Kind::kAdmitted) return attempt;
 
@@ -109,8 +111,7 @@ Path::Attempt Path::attempt(const Request& request, std::uint8_t passed, Instant
     if (answer == Backing::Answer::kUnavailable) {
       end(*passes[i], Refusal::Kind::kEnded, Errc::kUnavailable);
     } else {
-      wait(*passes[i], {.decision = Decision::wait_for_release()});
-      attempt.for_backing = true;
+      wait(*passes[i], {.decision = Decision::wait_for_release()}, true);
     }
     return attempt;
   }

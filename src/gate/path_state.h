@@ -26,7 +26,6 @@ struct Path::Attempt {
   enum class Kind : std::uint8_t { kAdmitted, kWait, kEnded };
 
   Kind kind = Kind::kAdmitted;
-  bool for_backing = false;   // with kWait: not for a limit
   Gate* queue_at = nullptr;   // unless admitted: the topmost gate that refuses
   std::uint32_t refused = 0;  // and its limits that do
   Refusal refusal{};          // of the gate that takes longest; kNever counts as kEnded here

@@ -10,6 +10,7 @@
 
 #include "weir/core/algorithm.h"
 #include "weir/core/error.h"
+#include "weir/core/mark.h"
 #include "weir/core/tick_rate.h"
 #include "weir/core/window_ends.h"
 
@@ -40,16 +41,25 @@ class FixedWindow {
   // that may end elsewhere. It ends no earlier than either kind of window would have.
   State carried(const State& old, Instant now) const;
 
+  // `at`: the window's end. See mark.h.
+  Mark mark(const State& state, Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, const State& state, Amount cost, Instant now) const;
+  void resume(State& state, const Mark& mark, Instant now) const;
+  Instant void_at(const Mark& mark) const;
+
  private:
   FixedWindow(Rate rate, std::shared_ptr<const WindowEnds> ends)
       : rate_(rate), ends_(std::move(ends)) {}
 
+  Instant end_after(Instant now) const {
+    return ends_ == nullptr ? now + rate_.period : ends_->after(now);
+  }
   static Amount used(const State& state, Instant now) { return now < state.end ? state.used : 0; }
 
   Rate rate_;
   std::shared_ptr<const WindowEnds> ends_;  // null: a period after the first charge
 };
 
-static_assert(Algorithm<FixedWindow>);
+static_assert(Algorithm<FixedWindow> && Markable<FixedWindow>);
 
 }  // namespace weir

@@ -86,6 +86,16 @@ class Limit {
   const TokenBucket* bucket() const;
   TokenBucket::State& bucket_state();
 
+  // Its use written down (mark.h): for all but slots and warm-ups, whose use is not.
+  bool markable() const;
+  Mark mark(Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, Amount cost, Instant now) const;
+  void resume(const Mark& mark, Instant now);
+  Instant void_at(const Mark& mark) const;
+  // The start of the window that counts at `now`; of a limit without windows, or one whose window
+  // has not opened, `now`.
+  Instant window_start(Instant now) const;
+
   // What it holds in units, fractions included: for showing, not for deciding.
   double level(Instant now) const;
 

@@ -11,6 +11,7 @@
 
 #include "weir/core/algorithm.h"
 #include "weir/core/error.h"
+#include "weir/core/mark.h"
 #include "weir/core/tick_rate.h"
 
 namespace weir {
@@ -18,6 +19,7 @@ namespace weir {
 class SlidingLog {
  public:
   static constexpr std::size_t kEntriesMax = 4096;
+  static constexpr std::int64_t kSlots = 32;
 
   struct Entry {
     Instant at;  // of the latest charge in it
@@ -48,6 +50,13 @@ class SlidingLog {
   // A state that counts the charges of `old`, the state of a log with the same period.
   State carried(const State& old, Instant now) const;
 
+  // Charges are marked by slots, and counted from their slot's end on.
+  // `at`: the end of the newest slot, each a kSlots-th of the period. See mark.h.
+  Mark mark(const State& state, Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, const State& state, Amount cost, Instant now) const;
+  void resume(State& state, const Mark& mark, Instant now) const;
+  Instant void_at(const Mark& mark) const;
+
  private:
   explicit SlidingLog(Rate rate);
 
@@ -55,12 +64,16 @@ class SlidingLog {
   std::size_t expired(const State& state, Instant now) const;
   void forget_expired(State& state, Instant now) const;
   static void forget_refunded(State& state);
+  void add(State& state, Amount cost, Instant at) const;
+  Nanos slot_width() const { return rate_.period / kSlots + Nanos{1}; }
+  // The end of the slot that contains `at`, which is later.
+  Instant slot_end(Instant at) const;
 
   Rate rate_;
   std::size_t entries_;
   Nanos gather_;  // charges less than this apart share an entry; 0: only those of one instant
 };
 
-static_assert(Algorithm<SlidingLog>);
+static_assert(Algorithm<SlidingLog> && Markable<SlidingLog>);
 
 }  // namespace weir

@@ -7,6 +7,7 @@
 
 #include "weir/core/algorithm.h"
 #include "weir/core/error.h"
+#include "weir/core/mark.h"
 #include "weir/core/tick_rate.h"
 
 namespace weir {
@@ -28,18 +29,27 @@ class SlidingWindow {
   void refund(State& state, Amount amount, Instant charged_at, Instant now) const;
   Amount available(const State& state, Instant now) const;
   Amount capacity() const { return rate_.amount; }
+  // Of the current window.
+  Instant began(const State& state, Instant now) const { return rolled(state, now).start; }
+
+  // `at`: the current window's start. See mark.h.
+  Mark mark(const State& state, Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, const State& state, Amount cost, Instant now) const;
+  void resume(State& state, const Mark& mark, Instant now) const;
+  Instant void_at(const Mark& mark) const;
 
  private:
   explicit SlidingWindow(Rate rate) : rate_(rate) {}
 
   // The state with the windows up to `now` rolled.
   State rolled(State state, Instant now) const;
+  Mark rolled(Mark mark, Instant now) const;
   // How much of the previous window still overlaps the sliding one.
   Nanos overlap(const State& rolled, Instant now) const;
 
   Rate rate_;
 };
 
-static_assert(Algorithm<SlidingWindow>);
+static_assert(Algorithm<SlidingWindow> && Markable<SlidingWindow>);
 
 }  // namespace weir

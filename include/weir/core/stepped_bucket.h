@@ -6,6 +6,7 @@
 
 #include "weir/core/algorithm.h"
 #include "weir/core/error.h"
+#include "weir/core/mark.h"
 
 namespace weir {
 
@@ -32,15 +33,23 @@ class SteppedBucket {
   Amount available(const State& state, Instant now) const { return stepped(state, now).tokens; }
   Amount capacity() const { return spec_.max; }
 
+  // `at`: the last step. See mark.h.
+  Mark mark(const State& state, Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, const State& state, Amount cost, Instant now) const;
+  void resume(State& state, const Mark& mark, Instant now) const;
+  Instant void_at(const Mark& mark) const;
+
  private:
   explicit SteppedBucket(SteppedSpec spec) : spec_(spec) {}
 
   // The state with the refills up to `now` in it.
   State stepped(State state, Instant now) const;
+  // What `mark` says is missing at `now`, and the step before.
+  Mark stepped(const Mark& mark, Instant now) const;
 
   SteppedSpec spec_;
 };
 
-static_assert(Algorithm<SteppedBucket>);
+static_assert(Algorithm<SteppedBucket> && Markable<SteppedBucket>);
 
 }  // namespace weir

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "weir/core/algorithm.h"
+#include "weir/core/mark.h"
 #include "weir/core/tick_rate.h"
 
 namespace weir {
@@ -59,6 +60,12 @@ class BasicTokenBucket {
   // A state of this bucket that holds `level` ticks of a bucket with `per_unit`, at most its fill.
   State holding(Int128 level, Int128 per_unit, Instant now) const;
 
+  // `at`: when the bucket is full again. See mark.h.
+  Mark mark(const State& state, Amount ahead, Instant now, Nanos slack) const;
+  bool covers(const Mark& mark, const State& state, Amount cost, Instant now) const;
+  void resume(State& state, const Mark& mark, Instant now) const;
+  Instant void_at(const Mark& mark) const;
+
   // The rate in force; at most a millionth below the one asked for.
   const TickRate<Ticks>& ticks() const { return rate_; }
 
@@ -96,5 +103,6 @@ using TokenBucket = BasicTokenBucket<std::int64_t>;
 using WideTokenBucket = BasicTokenBucket<Int128>;
 
 static_assert(Algorithm<TokenBucket> && Algorithm<WideTokenBucket>);
+static_assert(Markable<TokenBucket> && Markable<WideTokenBucket>);
 
 }  // namespace weir

@@ -133,6 +133,8 @@ class Gate final : private Alarm {
 
   // Looks at the waiters again: for a backing whose answer may have changed.
   void reconsider();
+  // Calls Backing::look(), for a backing that wants to know how far the limits are used.
+  void show_backing();
 
   // Whether a new gate with the same limits would admit no more than this one: nobody waits or
   // holds slots, every limit is full, and it is not held.
@@ -173,6 +175,8 @@ class Gate final : private Alarm {
   // The limits as they are, those in the word included.
   std::vector<Limit> snapshot() const;
   bool waits_behind(int priority) const;
+  // Whether the limits would admit who is next in the queue.
+  bool waits_for_backing(Instant now) const;
   void count_hits(std::uint32_t refused, std::uint32_t& seen);
   void reject(const Request& request, const Refusal& refusal, Effects& effects);
   Backing::Answer draw(const Cost& cost, Instant now);
@@ -215,6 +219,7 @@ class Gate final : private Alarm {
   const Unit unit_;                        // of the first limit
   Observer* const observer_;
   Backing* const backing_;
+  const bool limits_tell_;  // when to come back; else a backing has a say in it
   const std::string name_;
   const std::size_t waiters_max_;
 

@@ -39,6 +39,7 @@ struct Refusal {
   // With kWait: the first instant at which the same call would succeed if nobody else came,
   // waiters ahead included; a suggestion where that cannot be known (slots, a backing).
   bool exact = true;
+  bool for_backing = false;  // the limits would admit it; a backing is about to say how far
   Errc code = Errc::kCapacityExhausted;  // as an error: kNeverFits, kClosed, …
   std::uint8_t limit = 0;                // index of the deciding limit in `gate`
   const Gate* gate = nullptr;
