@@ -1,24 +1,27 @@
-// Windows that begin on the calendar, as instants of one clock.
+// Windows that begin on the calendar, as instants of its clock.
 #pragma once
+
+#include <memory>
 
 #include "config/model.h"
 #include "weir/core/window_ends.h"
-#include "weir/time/clock.h"
+#include "weir/time/calendar.h"
 
 namespace weir {
 
-// How far the wall is ahead of the clock is read once, at creation: a wall that jumps later neither
-// ends a window early nor gives one twice. The clock may go then.
+// By a calendar that never runs backwards: a wall that jumps gives no window twice, and one that
+// jumps ahead ends the running window no sooner.
 class CalendarEnds final : public WindowEnds {
  public:
-  CalendarEnds(const Alignment& align, Nanos period, const Clock& clock);
+  CalendarEnds(const Alignment& align, Nanos period, std::shared_ptr<const Calendar> calendar)
+      : align_(align), period_(period), calendar_(std::move(calendar)) {}
 
   Instant after(Instant now) const override;
 
  private:
   Alignment align_;
   Nanos period_;
-  Nanos ahead_;  // the wall's time since its epoch, less the clock's
+  std::shared_ptr<const Calendar> calendar_;
 };
 
 }  // namespace weir

@@ -23,12 +23,13 @@ bool same(const std::vector<LimitConfig>& a, const std::vector<LimitConfig>& b) 
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return same(x, y); });
 }
 
-std::vector<LimitSpec> specs_of(const std::vector<LimitConfig>& limits, const Clock& clock) {
+std::vector<LimitSpec> specs_of(const std::vector<LimitConfig>& limits, const GateMaking& making) {
   std::vector<LimitSpec> specs;
   for (const LimitConfig& limit : limits) {
     specs.push_back(limit.spec);
     if (limit.align) {
-      specs.back().ends = std::make_shared<CalendarEnds>(*limit.align, limit.spec.period, clock);
+      specs.back().ends =
+          std::make_shared<CalendarEnds>(*limit.align, limit.spec.period, making.calendar);
     }
   }
   return specs;
@@ -36,9 +37,16 @@ std::vector<LimitSpec> specs_of(const std::vector<LimitConfig>& limits, const Cl
 
 // Slots come back with their permits, which expire unless they are renewed (PermitTable): a gate
 // that took old slots back by itself would not know of renewals.
-Result<std::shared_ptr<Gate>> make_gate(std::string name, std::vector<LimitSpec> limits,
-                                        TimeSource time) {
-  return Gate::create({.name = std::move(name), .limits = std::move(limits)}, time);
+std::shared_ptr<Gate> make_gate(std::string name, std::vector<LimitSpec> limits,
+                                const GateMaking& making, const std::string& domain = {}) {
+  auto gate = create_gate({.name = std::move(name), .limits = std::move(limits)}, making.time,
+                          making.backer, domain);
+  assert(gate);  // check() has tried the limits
+  return std::move(*gate);
+}
+
+std::string model_gate_name(const ProviderConfig& config, std::string_view pattern) {
+  return config.name + " model " + std::string{pattern};
 }
 
 std::string agent_gate_name(const ProviderConfig& config, std::string_view agent) {
@@ -47,40 +55,44 @@ std::string agent_gate_name(const ProviderConfig& config, std::string_view agent
 
 }  // namespace
 
-Result<Resource::Rules> Resource::check(const ProviderConfig& config, TimeSource time) {
-  const auto checked = [&](const std::string& name, const std::vector<LimitSpec>& limits) {
-    auto gate = make_gate(name, limits, time);
-    if (!gate) gate.error().message.insert(0, name + ": ");
-    return gate;
+Result<Resource::Rules> Resource::check(const ProviderConfig& config, const GateMaking& making) {
+  const auto checked = [&](const std::string& name,
+                           const std::vector<LimitSpec>& limits) -> Result<void> {
+    const auto gate = Gate::create({.name = name, .limits = limits}, making.time);
+    if (!gate) return fail(gate.error().code, name + ": " + gate.error().message);
+    return {};
   };
   Rules rules;
   rules.config = std::make_shared<ProviderConfig>(config);
-  rules.limits = specs_of(config.limits, time.clock);
-  auto own = checked(config.name, rules.limits);
-  if (!own) return std::unexpected(own.error());
-  rules.gate = std::move(*own);
+  rules.limits = specs_of(config.limits, making);
+  auto good = checked(config.name, rules.limits);
   for (const ModelConfig& model : config.models) {
-    ModelRule rule{model.pattern, specs_of(model.limits, time.clock), nullptr};
-    auto gate = checked(config.name + " model " + model.pattern, rule.limits);
-    if (!gate) return std::unexpected(gate.error());
-    rule.gate = std::move(*gate);
-    rules.models.push_back(std::move(rule));
+    const ModelRule& rule =
+        rules.models.emplace_back(model.pattern, specs_of(model.limits, making));
+    if (good) good = checked(model_gate_name(config, model.pattern), rule.limits);
   }
   for (const AgentConfig& agent : config.agents) {
-    AgentRule rule{agent.pattern, specs_of(agent.limits, time.clock), agent.weight, agent.priority};
-    auto gate = checked(agent_gate_name(config, agent.pattern), rule.limits);
-    if (!gate) return std::unexpected(gate.error());
-    rules.agents.push_back(std::move(rule));
+    const AgentRule& rule = rules.agents.emplace_back(agent.pattern, specs_of(agent.limits, making),
+                                                      agent.weight, agent.priority);
+    if (good) good = checked(agent_gate_name(config, agent.pattern), rule.limits);
   }
+  if (!good) return std::unexpected(good.error());
   return rules;
 }
 
-Resource::Resource(Rules rules, TimeSource time, std::size_t agents_max)
-    : time_(time),
+Resource::Resource(Rules rules, GateMaking making, std::size_t agents_max)
+    : making_(std::move(making)),
       agents_max_(agents_max),
-      gate_(std::move(rules.gate)),
+      gate_(make_gate(rules.config->name, rules.limits, making_,
+                      rules.config->domain.empty() ? rules.config->name : rules.config->domain)),
       plain_(rules.models.empty() && rules.agents.empty()),
-      rules_(std::move(rules)) {}
+      rules_(std::move(rules)) {
+  for (ModelRule& rule : rules_.models) rule.gate = model_gate(rule);
+}
+
+std::shared_ptr<Gate> Resource::model_gate(const ModelRule& rule) const {
+  return make_gate(model_gate_name(*rules_.config, rule.pattern), rule.limits, making_);
+}
 
 Result<Resource::Route> Resource::route(const Caller& caller) {
   if (plain_.load(std::memory_order_acquire)) {
@@ -133,16 +145,13 @@ Result<void> Resource::add_agent(std::string_view agent, std::shared_ptr<Gate>& 
                   name() + " has " + std::to_string(agents_max_) + " agents, all of them busy");
     }
   }
-  const ProviderConfig& config = *rules_.config;
-  auto gate =
-      make_gate(agent_gate_name(config, agent), most_specific(rules_.agents, agent)->limits, time_);
-  if (!gate) return std::unexpected(gate.error());
-  agents_.emplace(agent, std::move(*gate));
+  agents_.emplace(agent, make_gate(agent_gate_name(*rules_.config, agent),
+                                   most_specific(rules_.agents, agent)->limits, making_));
   return {};
 }
 
 std::shared_ptr<Gate> Resource::evict() {
-  const Instant now = time_.clock.now();
+  const Instant now = making_.time.clock.now();
   if (now < next_sweep_) return nullptr;
   auto next = agents_.upper_bound(hand_);
   for (std::size_t seen = 0; seen < agents_.size(); ++seen, ++next) {
@@ -168,7 +177,6 @@ void Resource::change(Rules next) {
     const std::unique_lock lock{mutex_};
     const ProviderConfig& before = *rules_.config;
     const ProviderConfig& after = *next.config;
-    next.gate = nullptr;
     if (!same(before.limits, after.limits)) changes.push_back({gate_, next.limits});
 
     for (std::size_t i = 0; i < before.models.size(); ++i) {
@@ -183,6 +191,10 @@ void Resource::change(Rules next) {
       if (!same(before.models[i].limits, after.models[index].limits)) {
         changes.push_back({old.gate, kept->limits});
       }
+    }
+
+    for (ModelRule& rule : next.models) {
+      if (rule.gate == nullptr) rule.gate = model_gate(rule);
     }
 
     std::erase_if(agents_, [&](const auto& entry) {

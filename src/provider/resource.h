@@ -13,9 +13,24 @@
 #include <vector>
 
 #include "config/model.h"
+#include "weir/gate/backing.h"
 #include "weir/gate/gate.h"
+#include "weir/time/calendar.h"
 
 namespace weir {
+
+// What resources make their gates with. All of it outlives them.
+struct GateMaking {
+  GateMaking(TimeSource source, Backer* backs = nullptr,
+             std::shared_ptr<const Calendar> days = nullptr)
+      : time(source),
+        backer(backs),
+        calendar(days != nullptr ? std::move(days) : std::make_shared<Calendar>(source.clock)) {}
+
+  TimeSource time;
+  Backer* backer;  // null: the gates' state is in memory alone
+  std::shared_ptr<const Calendar> calendar;
+};
 
 // Who asks, for what.
 struct Caller {
@@ -64,7 +79,7 @@ class Resource {
   struct ModelRule {
     std::string pattern;
     std::vector<LimitSpec> limits;
-    std::shared_ptr<Gate> gate;
+    std::shared_ptr<Gate> gate = {};  // once the rules are in force
   };
   struct AgentRule {
     std::string pattern;
@@ -76,13 +91,12 @@ class Resource {
   struct Rules {
     std::shared_ptr<const ProviderConfig> config;
     std::vector<LimitSpec> limits;
-    std::shared_ptr<Gate> gate;  // with these limits; of use to a new resource alone
     std::vector<ModelRule> models;
     std::vector<AgentRule> agents;
   };
 
-  static Result<Rules> check(const ProviderConfig& config, TimeSource time);
-  Resource(Rules rules, TimeSource time, std::size_t agents_max);
+  static Result<Rules> check(const ProviderConfig& config, const GateMaking& making);
+  Resource(Rules rules, GateMaking making, std::size_t agents_max);
 
   // Takes on the new rules; gates keep their state. Calls back who is served or ended by it.
   void change(Rules next);
@@ -92,8 +106,9 @@ class Resource {
   std::optional<Route> look_up(const Caller& caller) const;
   Result<void> add_agent(std::string_view agent, std::shared_ptr<Gate>& evicted);
   std::shared_ptr<Gate> evict();
+  std::shared_ptr<Gate> model_gate(const ModelRule& rule) const;
 
-  const TimeSource time_;
+  const GateMaking making_;
   const std::size_t agents_max_;
   const std::shared_ptr<Gate> gate_;
   std::atomic<bool> plain_;  // no patterns: every route is the same

@@ -14,17 +14,17 @@ constexpr auto kByName = [](const std::shared_ptr<Resource>& resource) -> const 
 
 }  // namespace
 
-Resources::Resources(TimeSource time, std::size_t agents_max)
-    : time_(time), agents_max_(agents_max) {}
+Resources::Resources(GateMaking making, std::size_t agents_max)
+    : making_(std::move(making)), agents_max_(agents_max) {}
 
 Resources::~Resources() { close(Errc::kClosed); }
 
 Result<Resources::Plan> Resources::plan(const ProviderConfig& provider) const {
-  auto rules = Resource::check(provider, time_);
+  auto rules = Resource::check(provider, making_);
   if (!rules) return std::unexpected(rules.error());
   const auto config = rules->config;
   if (auto known = find(provider.name)) return Plan{std::move(known), config, std::move(*rules)};
-  return Plan{std::shared_ptr<Resource>{new Resource(std::move(*rules), time_, agents_max_)},
+  return Plan{std::shared_ptr<Resource>{new Resource(std::move(*rules), making_, agents_max_)},
               config};
 }
 

@@ -19,7 +19,7 @@ namespace weir {
 
 class Resources {
  public:
-  explicit Resources(TimeSource time, std::size_t agents_max = Resource::kAgentsMax);
+  explicit Resources(GateMaking making, std::size_t agents_max = Resource::kAgentsMax);
   ~Resources();  // closes what is left
 
   // Makes the gates what `providers` says: all or nothing. Fails with the first limit that a gate
@@ -57,7 +57,7 @@ class Resources {
   // Puts the plans into effect if they go together; closes what is in none of them.
   Result<void> carry_out(std::vector<Plan> plans);
 
-  const TimeSource time_;
+  const GateMaking making_;
   const std::size_t agents_max_;
 
   std::mutex changing_;  // held by one change at a time

@@ -47,6 +47,10 @@ Sample sample() {
 
 CalendarTime MonotonicClock::wall() const { return CalendarTime{read_clock(CLOCK_REALTIME)}; }
 
+CalendarTime BootClock::wall() const { return CalendarTime{read_clock(CLOCK_REALTIME)}; }
+
+Instant BootClock::read() const { return Instant{read_clock(CLOCK_BOOTTIME)}; }
+
 Instant MonotonicClock::read() const { return Instant{read_clock(CLOCK_MONOTONIC)}; }
 
 #if defined(__x86_64__)

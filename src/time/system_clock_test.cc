@@ -32,6 +32,17 @@ TEST(MonotonicClockRealTime, RunsForwardAndItsWallIsInThisCentury) {
   EXPECT_LT(clock.wall(), CalendarTime{4'102'444'800s});
 }
 
+TEST(BootClockRealTime, RunsForwardAndIsNotBehindTheMonotonicClock) {
+  const MonotonicClock monotonic;
+  const BootClock boot;
+  const Instant before = boot.now();
+  EXPECT_GE(boot.now(), before);
+  EXPECT_GE(before, monotonic.now() - 1ms) << "it counts what the other counts, and suspension";
+  EXPECT_LT(boot.wall() - monotonic.wall(), 1s);
+  EXPECT_EQ(sleep_until(TimeSource::since_boot(), before + 1ms), Woken::kTime);
+  EXPECT_GE(boot.now(), before + 1ms);
+}
+
 TEST(TscClockRealTime, IsInTheDomainOfTheMonotonicClock) {
   const MonotonicClock monotonic;
   const TscClock tsc;

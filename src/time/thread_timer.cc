@@ -12,8 +12,9 @@ namespace {
 // The kernel's timer slack: it does not sleep less, and a clock that stands still between its
 // steps (CachedClock) must not make the thread spin.
 constexpr Nanos kShortestSleep = std::chrono::microseconds{50};
-// Keeps the sum of now and a sleep inside its type when an alarm is armed for kEndOfTime.
-constexpr Nanos kLongestSleep = std::chrono::hours{1};
+// The sleep does not count the time for which the machine is suspended, the clock may: after that
+// an alarm is late by this at most.
+constexpr Nanos kLongestSleep = std::chrono::seconds{1};
 
 }  // namespace
 

@@ -11,4 +11,10 @@ TimeSource TimeSource::system() {
   return {clock, timer};
 }
 
+TimeSource TimeSource::since_boot() {
+  static Clock& clock = *new BootClock;
+  static Timer& timer = *new ThreadTimer(clock);
+  return {clock, timer};
+}
+
 }  // namespace weir

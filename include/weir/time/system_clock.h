@@ -1,7 +1,8 @@
 // The machine's own clocks. Immutable after construction, so safe to use from any thread.
 //
-// Both count the nanoseconds of CLOCK_MONOTONIC, which stands still while the machine is
-// suspended; their instants may be compared with each other.
+// MonotonicClock and TscClock count the nanoseconds of CLOCK_MONOTONIC, which stands still while
+// the machine is suspended; their instants may be compared with each other. BootClock counts the
+// time suspended too.
 #pragma once
 
 #include "weir/time/clock.h"
@@ -14,6 +15,15 @@ class MonotonicClock : public Clock {
 
  private:
   Instant read() const final;
+};
+
+// CLOCK_BOOTTIME: for windows that a suspended machine must not stretch.
+class BootClock final : public Clock {
+ public:
+  CalendarTime wall() const override;  // CLOCK_REALTIME
+
+ private:
+  Instant read() const override;
 };
 
 // The processor's time-stamp counter: half the cost of a MonotonicClock. Follows CLOCK_MONOTONIC

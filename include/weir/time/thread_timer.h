@@ -1,6 +1,6 @@
 // A Timer that rings from one thread of its own, started by the first arm().
 //
-// The thread sleeps exactly until the earliest instant and never polls. Alarms ring one after
+// The thread sleeps until the earliest instant, a second at a time. Alarms ring one after
 // another, so a ring() that blocks delays all others. Of the alarms that are due, the one due
 // longest rings first; one that is armed again in the past goes behind those due already.
 // Safe to use from any thread. As with any Timer, do not call disarm() holding a lock that the

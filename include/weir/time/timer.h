@@ -45,6 +45,8 @@ struct TimeSource {
   // The best clock of this machine, and one timer thread for the process, started when first
   // needed. Lives until the process ends.
   static TimeSource system();
+  // The same by a clock that goes on while the machine is suspended (BootClock).
+  static TimeSource since_boot();
 };
 
 }  // namespace weir
