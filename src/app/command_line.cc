@@ -66,9 +66,16 @@ int run(int argc, const char* const* argv) {
                    "Directory of provider files; may be repeated")
       ->allow_extra_args(false);
   start_command->add_option("--listen", starting.listen, "Address (default 127.0.0.1:9347)");
-  start_command->add_option("--store", starting.store, "Where state is kept: a path or a URL");
-  start_command->add_option("--durability", starting.durability, "How well state is kept")
+  start_command->add_option("--store", starting.store,
+                            "Where state is kept: a file, or a postgresql:// URL (default: a file "
+                            "in ~/.local/state/weir)");
+  start_command
+      ->add_option("--durability", starting.durability,
+                   "What a crash may forget: exact nothing, snapshot 10 s, none all")
       ->check(CLI::IsMember({"exact", "snapshot", "none"}));
+  start_command
+      ->add_option("--sync", starting.sync, "What a commit survives: process kill -9, power a cut")
+      ->check(CLI::IsMember({"process", "power"}));
   start_command
       ->add_option("--log", starting.log, "Log format (default: text on a terminal, else json)")
       ->check(CLI::IsMember({"text", "json"}));

@@ -21,6 +21,7 @@ struct StartOptions {
   std::string listen;  // empty: the main file's
   std::string store;
   std::string durability;
+  std::string sync;
   std::string log;  // text or json; empty: text on a terminal
   unsigned threads = 0;
 };

@@ -1,5 +1,9 @@
 #include "app/daemon.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+
 #include "app/built_in.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
@@ -25,16 +29,60 @@ Mistakes mistake(std::string_view field, std::string_view message) {
   return mistakes;
 }
 
+std::string_view name(Durability durability) {
+  switch (durability) {
+    case Durability::kExact: return "exact";
+    case Durability::kSnapshot: return "snapshot";
+    case Durability::kNone: return "none";
+  }
+  return "unknown";
+}
+
+// Says where the state is and how it goes, each time that changes.
+void note_store(const store::JournalStatus& status, server::Log& log, server::EventHub& events) {
+  const std::string_view state = name(status.state);
+  std::string_view fault;
+  std::string_view message;
+  if (status.failure) {
+    fault = name(status.failure->fault);
+    message = status.failure->message;
+    log.error("the store is not available", {{"state", state}, {"fault", fault}, {"why", message}});
+  } else {
+    log.info("the store is open", {{"commits", static_cast<std::int64_t>(status.commits)}});
+  }
+  if (status.older_copy && status.commits <= 1) {
+    log.error(
+        "the store is an older copy of what was written: what is missing from it may have been "
+        "used");
+  }
+  if (!events.watched()) return;
+  server::JsonText json;
+  json.key("state").text(state).key("fault").text(fault).key("message").text(message);
+  events.publish("store", json.str());
+}
+
+// A file named after the address, in a directory of its own that is made if it is not there.
+Result<std::string> default_store(const std::string& directory, const Listen& listen) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return fail(Errc::kInvalidConfig, directory + ": " + error.message());
+  return fmt::format("{}/{}-{}.db", directory, listen.host, listen.port);
+}
+
 }  // namespace
 
 struct Daemon::Parts {
-  Parts(const Model& model, TimeSource time, server::Log& log)
+  Parts(const Model& model, TimeSource time, server::Log& log,
+        std::shared_ptr<const Calendar> calendar, std::unique_ptr<server::EventHub> hub,
+        std::unique_ptr<store::Journal> kept)
       : access(model.main),
         router(access),
-        resources(time),
+        event_hub(std::move(hub)),
+        events(*event_hub),
+        journal(std::move(kept)),
+        resources({time, journal.get(), std::move(calendar)}),
         permits(time, [&log, this](const server::PermitTable::Held& held,
                                    Nanos age) { note_expired(log, held, age); }),
-        events(time),
         acquire(resources, permits, events, time.clock) {}
 
   void note_expired(server::Log& log, const server::PermitTable::Held& held, Nanos age) {
@@ -50,9 +98,11 @@ struct Daemon::Parts {
 
   server::Access access;
   server::Router router;
+  std::unique_ptr<server::EventHub> event_hub;
+  server::EventHub& events;
+  std::unique_ptr<store::Journal> journal;
   Resources resources;
   server::PermitTable permits;
-  server::EventHub events;
   server::AcquireApi acquire;
   std::unique_ptr<server::StatusApi> status;
   std::unique_ptr<server::Listener> listener;  // stopped before the rest goes
@@ -68,7 +118,13 @@ std::expected<Model, Mistakes> Daemon::read() const {
   const bool any = !sources.main_file.empty() || !sources.provider_files.empty() ||
                    !sources.provider_dirs.empty();
   auto model = any ? load(sources) : built_in_model();
-  if (model && options_.listen) model->main.listen = *options_.listen;
+  if (model) {
+    MainConfig& main = model->main;
+    if (options_.listen) main.listen = *options_.listen;
+    if (options_.store) main.store = *options_.store;
+    if (options_.durability) main.durability = *options_.durability;
+    if (options_.sync) main.sync = *options_.sync;
+  }
   if (model) {
     if (const auto open = wide_open(model->main)) {
       return std::unexpected(mistake("listen", *open));
@@ -91,12 +147,14 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
     return std::unexpected(std::move(failure));
   }
   for (const Mistake& warning : model->warnings) log.warning(warning.text());
-  if (!model->main.store.empty()) {
-    log.warning("`store` is not used by this version: state is kept in memory");
-  }
 
-  daemon->listen_ = model->main.listen;
-  auto parts = std::make_unique<Parts>(*model, time, log);
+  daemon->main_ = model->main;
+  const auto calendar = std::make_shared<Calendar>(time.clock);
+  auto events = std::make_unique<server::EventHub>(time);
+  auto journal = daemon->open_journal(model->main, calendar, *events);
+  if (!journal) return std::unexpected(std::move(journal.error()));
+  auto parts =
+      std::make_unique<Parts>(*model, time, log, calendar, std::move(events), std::move(*journal));
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
   }
@@ -108,7 +166,10 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .clock = time.clock,
       .reload = [daemon = daemon.get()](Reloaded done) { daemon->reload_later(std::move(done)); },
       .http = [parts = parts.get()] { return parts->listener->counts(); },
-      .version = WEIR_VERSION});
+      .version = WEIR_VERSION,
+      .journal = parts->journal.get(),
+      .durability = std::string{parts->journal == nullptr ? name(Durability::kNone)
+                                                          : name(model->main.durability)}});
   parts->acquire.add_routes(parts->router);
   parts->status->add_routes(parts->router);
 
@@ -130,6 +191,42 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   return daemon;
 }
 
+std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_journal(
+    const MainConfig& config, std::shared_ptr<const Calendar> calendar, server::EventHub& events) {
+  if (config.durability == Durability::kNone) return nullptr;
+  std::string where = config.store.reveal();
+  if (where.empty()) {
+    if (options_.state_directory.empty() || config.listen.port == 0) {
+      log_.warning("no store is configured: state is kept in memory, and a restart forgets it");
+      return nullptr;
+    }
+    auto path = default_store(options_.state_directory, config.listen);
+    if (!path) {
+      log_.warning("state is kept in memory, and a restart forgets it: " + path.error().message);
+      return nullptr;
+    }
+    where = std::move(*path);
+  }
+  if (where.find("://") == std::string::npos) {
+    log_.info("state is kept in a file",
+              {{"path", where}, {"durability", name(config.durability)}});
+  }
+  store::Journal::Config journal;
+  journal.store.where = where;
+  journal.store.sync = config.sync == Sync::kPower ? store::Sync::kPower : store::Sync::kProcess;
+  journal.mode =
+      config.durability == Durability::kExact ? store::Mode::kExact : store::Mode::kSnapshot;
+  journal.on_failure = config.on_store_failure == OnStoreFailure::kDeny ? store::OnFailure::kDeny
+                                                                        : store::OnFailure::kMemory;
+  journal.told = [this, &events](const store::JournalStatus& status) {
+    note_store(status, log_, events);
+  };
+  auto started = store::Journal::start(std::move(journal), time_, std::move(calendar));
+  if (started) return std::move(*started);
+  const bool usage = started.error().fault == store::Fault::kInvalid;
+  return std::unexpected(Failure{.exit_code = usage ? 2 : 1, .lines = {started.error().message}});
+}
+
 std::uint16_t Daemon::port() const { return parts_->listener->port(); }
 
 std::expected<void, Mistakes> Daemon::reload() {
@@ -145,9 +242,15 @@ std::expected<void, Mistakes> Daemon::reload() {
     return std::unexpected(mistake("", applied.error().message));
   }
   parts_->access.apply(model->main);
-  if (model->main.listen != listen_) {
-    log_.warning("`listen` has changed, which takes effect at the next start");
-  }
+  const auto changed = [&](std::string_view field, bool differs) {
+    if (!differs) return;
+    log_.warning(fmt::format("`{}` has changed, which takes effect at the next start", field));
+  };
+  changed("listen", model->main.listen != main_.listen);
+  changed("store", model->main.store.reveal() != main_.store.reveal());
+  changed("durability", model->main.durability != main_.durability);
+  changed("sync", model->main.sync != main_.sync);
+  changed("on_store_failure", model->main.on_store_failure != main_.on_store_failure);
   log_.info("reloaded", {{"resources", static_cast<std::int64_t>(model->providers.size())}});
   return {};
 }
@@ -177,6 +280,7 @@ void Daemon::stop() {
   parts_->resources.close(Errc::kClosed);
   parts_->events.close();
   parts_->listener->stop();
+  if (parts_->journal != nullptr) parts_->journal->close();
   log_.info("stopped");
   parts_.reset();
 }

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "config/load.h"
+#include "server/events.h"
 #include "server/log.h"
+#include "store/journal.h"
 #include "weir/time/timer.h"
 
 namespace weir::app {
@@ -20,9 +22,16 @@ namespace weir::app {
 class Daemon {
  public:
   struct Options {
-    Sources sources;                    // none at all: the built-in examples
-    std::optional<Listen> listen = {};  // instead of the main file's
-    unsigned threads = 0;               // 0: one a core
+    Sources sources;  // none at all: the built-in examples
+    // Instead of the main file's:
+    std::optional<Listen> listen = {};
+    std::optional<Secret> store = {};
+    std::optional<Durability> durability = {};
+    std::optional<Sync> sync = {};
+    // Where the state of a daemon without a configured store is kept, in a file named after its
+    // address; empty: in memory.
+    std::string state_directory = {};
+    unsigned threads = 0;  // 0: one a core
   };
   // Why it did not start: lines for the user, and the program's exit code.
   struct Failure {
@@ -50,13 +59,16 @@ class Daemon {
 
   explicit Daemon(Options options, TimeSource time, server::Log& log);
   std::expected<Model, Mistakes> read() const;
+  // Null where the state is in memory alone.
+  std::expected<std::unique_ptr<store::Journal>, Failure> open_journal(
+      const MainConfig& config, std::shared_ptr<const Calendar> calendar, server::EventHub& events);
   void reload_later(Reloaded done);
   void run_reloads(const std::stop_token& stop);
 
   const Options options_;
   const TimeSource time_;
   server::Log& log_;
-  Listen listen_;  // as configured at the start
+  MainConfig main_;  // as configured at the start
   std::unique_ptr<Parts> parts_;
 
   std::mutex reload_mutex_;  // one at a time

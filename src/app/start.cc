@@ -39,6 +39,30 @@ sigset_t block_signals() {
   return signals;
 }
 
+// The directory for the state of a program that was not told where to keep it; empty if there is
+// none.
+std::string state_directory() {
+  const auto from = [](const char* variable, const char* below) -> std::string {
+    const char* value = std::getenv(variable);
+    return value == nullptr || *value == '\0' ? std::string{} : std::string{value} + below;
+  };
+  for (const auto& [variable, below] : {std::pair{"STATE_DIRECTORY", ""},
+                                        {"XDG_STATE_HOME", "/weir"},
+                                        {"HOME", "/.local/state/weir"}}) {
+    if (auto directory = from(variable, below); !directory.empty()) return directory;
+  }
+  return {};
+}
+
+template <class Choice>
+std::optional<Choice> chosen(const std::string& text,
+                             std::initializer_list<std::pair<std::string_view, Choice>> choices) {
+  for (const auto& [name, choice] : choices) {
+    if (text == name) return choice;
+  }
+  return {};
+}
+
 }  // namespace
 
 int start(const StartOptions& options) {
@@ -57,15 +81,20 @@ int start(const StartOptions& options) {
 
   const bool people = isatty(STDERR_FILENO) != 0;
   const bool json = options.log.empty() ? !people : options.log == "json";
-  const TimeSource time = TimeSource::system();
+  const TimeSource time = TimeSource::since_boot();
   server::Log log{STDERR_FILENO, json ? server::Log::Format::kJson : server::Log::Format::kText,
                   time.clock};
-  if (!options.store.empty() || options.durability == "exact" || options.durability == "snapshot") {
-    log.warning("state is kept in memory by this version; --store and --durability have no effect");
-  }
-
-  auto daemon = Daemon::start(
-      {.sources = options.sources, .listen = listen, .threads = options.threads}, time, log);
+  Daemon::Options daemon_options{.sources = options.sources, .listen = listen};
+  if (!options.store.empty()) daemon_options.store = Secret{options.store};
+  daemon_options.durability =
+      chosen<Durability>(options.durability, {{"exact", Durability::kExact},
+                                              {"snapshot", Durability::kSnapshot},
+                                              {"none", Durability::kNone}});
+  daemon_options.sync =
+      chosen<Sync>(options.sync, {{"process", Sync::kProcess}, {"power", Sync::kPower}});
+  daemon_options.state_directory = state_directory();
+  daemon_options.threads = options.threads;
+  auto daemon = Daemon::start(std::move(daemon_options), time, log);
   if (!daemon) {
     for (const std::string& line : daemon.error().lines) fmt::print(stderr, "weir: {}\n", line);
     return daemon.error().exit_code;

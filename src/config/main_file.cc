@@ -108,11 +108,15 @@ Secret read_url(Fields& fields, std::string_view key,
 }
 
 Secret read_store(Fields& fields) {
-  const Node* node = fields.find("store");
-  if (node != nullptr && node->text.find("://") != std::string::npos) {
-    return read_url(fields, "store", {"postgresql://", "postgres://"});
+  auto store = fields.text("store", "a path or a postgresql:// URL");
+  if (!store) return {};
+  // PostgreSQL's own URLs need no host: postgresql:///weir is a socket on this machine.
+  const bool postgresql = store->starts_with("postgresql://") || store->starts_with("postgres://");
+  if (store->find("://") != std::string::npos && !postgresql) {
+    fields.mistake("store", "must be a path, or a URL that begins with postgresql://");
   }
-  return Secret{fields.text("store", "a path or a postgresql:// URL").value_or("")};
+  if (holds_password(*store)) check_secret_here(fields, "store");
+  return Secret{*std::move(store)};
 }
 
 std::vector<std::string> read_hosts(Fields& fields) {

@@ -53,7 +53,9 @@ bool FixedWindow::covers(const Mark& mark, const State& state, Amount cost, Inst
 void FixedWindow::resume(State& state, const Mark& mark, Instant now) const {
   now = clamp_instant(now);
   if (mark.at <= now) return;
-  if (now >= state.end) state = {.end = now, .used = 0, .start = now};
+  if (now >= state.end) {
+    state = {.end = now, .used = 0, .start = std::min(now, mark.at - rate_.period)};
+  }
   state.end = std::max(state.end, std::min(mark.at, kInstantMax + 2 * kPeriodMax));
   state.used = std::min(state.used + mark.used, rate_.amount + kAmountMax);
 }

@@ -60,8 +60,10 @@ void Gate::grant(Waiter& waiter, Permit permit, Instant now, Effects& effects) {
   permit.turn_ = waiter.turn;
   permit.priority_ = waiter.priority;
   permit.turns_ = waiter.passed | waiter.bit(*this);
-  ++totals_.waited;
-  totals_.total_wait += now - waiter.arrived;
+  if (waiter.hit != 0 || !waiter.for_backing) {
+    ++totals_.waited;
+    totals_.total_wait += now - waiter.arrived;
+  }
   waiter.path.note_admitted(waiter.request(), now - waiter.arrived, effects);
   waiter.complete(std::move(permit), effects);
 }
@@ -72,7 +74,9 @@ Waiter* Gate::serve_here(Instant now, Effects& effects) {
     const Verdict verdict = decide(head->cost, now, effects);
     if (!verdict.decision.admitted()) {
       count_hits(verdict.refused, head->hit);
-      break;
+      if (head->waits_for_limits) break;
+      Path::abandon(*head, Errc::kDeadlineExceeded, now, effects);
+      continue;
     }
     if (head->path.gates().size() > 1) return head;
     const Backing::Answer answer = draw(head->cost, now);
@@ -102,6 +106,10 @@ bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to,
       Path::abandon(waiter, attempt.refusal.code, now, effects);
       return true;
     case Path::Attempt::Kind::kWait: break;
+  }
+  if (!waiter.waits_for_limits && !attempt.refusal.for_backing) {
+    Path::abandon(waiter, Errc::kDeadlineExceeded, now, effects);
+    return true;
   }
   Gate& refusing = *attempt.queue_at;
   if (&refusing == this) {

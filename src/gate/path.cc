@@ -163,7 +163,7 @@ std::expected<Permit, Refusal> Path::try_locked(const Request& request, Instant 
     attempt = this->attempt(request, 0, now, Forecast::kYes, effects);
     if (attempt.kind == Attempt::Kind::kAdmitted) {
       note_admitted(request, Nanos{0}, effects);
-    } else {
+    } else if (!attempt.refusal.for_backing) {
       attempt.queue_at->reject(request, attempt.refusal, effects);
     }
   }
@@ -186,13 +186,16 @@ Ticket Path::acquire_async(const Request& request, Instant deadline, Callback do
     attempt = this->attempt(request, 0, now, Forecast::kNo, effects);
     if (attempt.kind == Attempt::Kind::kWait) {
       Gate& gate = *attempt.queue_at;
-      if (deadline <= now || gate.queue_->size() >= gate.waiters_max_) {
+      const bool late =
+          deadline <= now || (!request.waits_for_limits && !attempt.refusal.for_backing);
+      if (late || gate.queue_->size() >= gate.waiters_max_) {
         attempt.kind = Attempt::Kind::kEnded;
-        attempt.refusal.code = deadline <= now ? Errc::kDeadlineExceeded : Errc::kCapacityExhausted;
+        attempt.refusal.code = late ? Errc::kDeadlineExceeded : Errc::kCapacityExhausted;
       } else {
         waiter = std::make_shared<Waiter>(*this, request, now, deadline, std::move(done),
                                           arrivals.fetch_add(1, std::memory_order_relaxed));
         waiter->self = waiter;
+        waiter->for_backing = attempt.refusal.for_backing;
         if (chain_ != nullptr) {
           for (Gate* each : gates()) each->passing_.insert(waiter.get());
         }

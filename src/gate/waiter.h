@@ -25,6 +25,7 @@ struct Waiter {
         turn(std::hash<std::string_view>{}(request.agent) | 1U),
         priority(request.priority),
         weight(request.weight),
+        waits_for_limits(request.waits_for_limits),
         arrival(number),
         arrived(now),
         deadline(until),
@@ -36,10 +37,12 @@ struct Waiter {
   std::uint64_t turn;  // names the agent's line in a queue; never 0
   int priority;
   std::uint32_t weight;
+  bool waits_for_limits;
   std::uint64_t arrival;  // orders the waiters of one agent
   Instant arrived;
   Instant deadline;
   Callback done;
+  bool for_backing = false;  // the limits would have admitted it on its arrival
 
   // Where it queues; null once its wait has ended. Changed under the locks of the whole path.
   std::atomic<Gate*> gate{nullptr};
@@ -54,7 +57,11 @@ struct Waiter {
   Waiter* next = nullptr;
 
   Request request() const {
-    return {.cost = cost, .agent = agent, .priority = priority, .weight = weight};
+    return {.cost = cost,
+            .agent = agent,
+            .priority = priority,
+            .weight = weight,
+            .waits_for_limits = waits_for_limits};
   }
   std::uint8_t bit(const Gate& at) const {
     const auto gates = path.gates();

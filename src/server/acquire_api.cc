@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/monotonic_resource.hpp>
+#include <deque>
 
 #include "net/host.h"
 #include "server/text.h"
@@ -24,6 +26,10 @@ class JsonScratch {
   json::monotonic_resource resource_;
 };
 thread_local std::array<unsigned char, 64 * 1024> JsonScratch::buffer_;
+
+// How long a call that need not wait is held at the end of a block, for the store to commit the
+// next one.
+constexpr Nanos kStorePatience = std::chrono::milliseconds{50};
 
 // The permit was granted, but nobody is there to use it: as if it had never been.
 void give_back(Permit permit) {
@@ -97,6 +103,23 @@ struct AcquireApi::Waiting {
   Attempt attempt;
 };
 
+// The outcomes of a batch, some of which wait for the store's word.
+struct AcquireApi::HeldBatch {
+  struct Held {
+    Held(std::size_t at, Waiting attempt) : index(at), waiting(std::move(attempt)) {}
+    std::size_t index;
+    Waiting waiting;
+    Ticket ticket = {};
+    std::optional<Result<Permit>> result = {};
+  };
+
+  void add(Outcome outcome) { outcomes.push_back(std::move(outcome)); }
+
+  std::vector<Outcome> outcomes;
+  std::deque<Held> held;
+  std::atomic<std::size_t> left = 0;
+};
+
 AcquireApi::Outcome AcquireApi::Outcome::error(int status, std::string_view code,
                                                std::string_view message) {
   return {.status = status,
@@ -158,9 +181,16 @@ std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
                  .arrived = clock_.now()};
 }
 
-AcquireApi::Outcome AcquireApi::decide(Attempt& attempt) {
+std::optional<AcquireApi::Outcome> AcquireApi::decide_now(Attempt& attempt) {
   auto permit = attempt.route.path.try_acquire(attempt.request, clock_.now());
-  return permit ? admitted(attempt, std::move(*permit)) : refused(attempt, permit.error());
+  if (permit) return admitted(attempt, std::move(*permit));
+  if (permit.error().for_backing) return std::nullopt;
+  return refused(attempt, permit.error());
+}
+
+AcquireApi::Outcome AcquireApi::decide(Attempt& attempt) {
+  auto outcome = decide_now(attempt);
+  return outcome ? std::move(*outcome) : store_busy();
 }
 
 void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
@@ -175,8 +205,10 @@ void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
     responder.reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
   };
   if (!attempt) return send(attempt.error());
-  if (call->wait == Nanos{0}) return send(decide(*attempt));
-  wait(std::move(*attempt), call->wait, responder);
+  if (call->wait > Nanos{0}) return wait(std::move(*attempt), call->wait, responder);
+  if (const auto outcome = decide_now(*attempt)) return send(*outcome);
+  attempt->request.waits_for_limits = false;
+  wait(std::move(*attempt), kStorePatience, responder);
 }
 
 void AcquireApi::wait(Attempt attempt, Nanos patience, Responder& responder) {
@@ -185,7 +217,7 @@ void AcquireApi::wait(Attempt attempt, Nanos patience, Responder& responder) {
   const Path path = attempt.route.path;
   const Request request = attempt.request;
   const Instant deadline = attempt.arrived + patience;
-  tell("queued", attempt, {});
+  if (attempt.request.waits_for_limits) tell("queued", attempt, {});
   *ticket =
       path.acquire_async(request, deadline,
                          [this, later = std::move(later),
@@ -204,19 +236,21 @@ void AcquireApi::finish_wait(Waiting waiting, Result<Permit> result, Responder* 
     if (result) give_back(std::move(*result));
     return;
   }
-  Outcome outcome;
-  if (result) {
-    outcome = admitted(attempt, std::move(*result));
-  } else if (result.error() == Errc::kDeadlineExceeded || result.error() == Errc::kNeverFits) {
-    outcome = decide(attempt);  // one more try tells when to come back, or which limit it is
-  } else {
-    outcome = ended(attempt, result.error().code);
-  }
+  const Outcome outcome = finish(attempt, std::move(result));
   responder->reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
 }
 
+AcquireApi::Outcome AcquireApi::finish(Attempt& attempt, Result<Permit> result) {
+  if (result) return admitted(attempt, std::move(*result));
+  const bool again =
+      result.error() == Errc::kDeadlineExceeded || result.error() == Errc::kNeverFits;
+  // One more try tells when to come back, or which limit it is.
+  return again ? decide(attempt) : ended(attempt, result.error().code);
+}
+
 AcquireApi::Outcome AcquireApi::admitted(const Attempt& attempt, Permit permit) {
-  const Nanos waited = permit.waited() ? clock_.now() - attempt.arrived : Nanos{0};
+  const bool queued = attempt.request.waits_for_limits && permit.waited();
+  const Nanos waited = queued ? clock_.now() - attempt.arrived : Nanos{0};
   std::string more;
   if (events_.watched()) {
     more = fmt::format(",\"waited_ms\":{}", ceil_ms(waited));
@@ -276,6 +310,10 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
   return {.status = 429, .body = std::move(body), .fields = refusal_fields(refusal)};
 }
 
+AcquireApi::Outcome AcquireApi::store_busy() {
+  return Outcome::error(503, "store_busy", "the store is slow to commit; ask again");
+}
+
 AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
   const std::string& resource = attempt.resource->name();
   switch (reason) {
@@ -290,6 +328,9 @@ AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
                             fmt::format("an operator has drained the queue of \"{}\"", resource));
     case Errc::kCapacityExhausted:
       return Outcome::error(503, "queue_full", fmt::format("too many wait for \"{}\"", resource));
+    case Errc::kUnavailable:
+      return Outcome::error(503, "store_unavailable",
+                            "the store is not available and on_store_failure is deny");
     default: return Outcome::error(503, name(reason), "no decision could be made; ask again");
   }
 }
@@ -321,25 +362,64 @@ void AcquireApi::acquire_batch(const HttpRequest& http, Responder& responder) {
     return invalid(fmt::format("a batch has at most {} requests", kBatchMax));
   }
 
+  const auto batch = std::make_shared<HeldBatch>();
+  for (const json::value& request : *requests) {
+    const auto call = read_acquire(request);
+    if (!call) {
+      batch->add(Outcome::error(400, "invalid_request", call.error()));
+    } else if (call->wait > Nanos{0}) {
+      batch->add(Outcome::error(400, "invalid_request", "`wait_ms` is not for batches"));
+    } else if (auto attempt = prepare(*call, http.client); !attempt) {
+      batch->add(std::move(attempt.error()));
+    } else if (auto outcome = decide_now(*attempt)) {
+      batch->add(std::move(*outcome));
+    } else {
+      attempt->request.waits_for_limits = false;
+      batch->held.emplace_back(batch->outcomes.size(), Waiting{std::move(*attempt)});
+      batch->add({});
+    }
+  }
+  if (batch->held.empty()) return reply_batch(*batch, responder);
+  hold(batch, responder);
+}
+
+void AcquireApi::hold(std::shared_ptr<HeldBatch> batch, Responder& responder) {
+  // What is done last of all answers; the tickets go with the batch.
+  batch->left = batch->held.size();
+  Later later = responder.later([batch] {
+    for (HeldBatch::Held& held : batch->held) held.ticket.cancel();
+  });
+  const auto answer = std::make_shared<Later>(std::move(later));
+  for (HeldBatch::Held& held : batch->held) {
+    const Attempt& attempt = held.waiting.restored();
+    held.ticket = attempt.route.path.acquire_async(
+        attempt.request, attempt.arrived + kStorePatience,
+        [this, batch, answer, &held](Result<Permit> result) {
+          held.result.emplace(std::move(result));
+          if (--batch->left > 0) return;
+          answer->resume([this, batch](Responder* answering) {
+            for (HeldBatch::Held& each : batch->held) {
+              if (answering == nullptr) {
+                if (*each.result) give_back(std::move(**each.result));
+              } else {
+                batch->outcomes[each.index] =
+                    finish(each.waiting.restored(), std::move(*each.result));
+              }
+            }
+            if (answering != nullptr) reply_batch(*batch, *answering);
+          });
+        });
+  }
+}
+
+void AcquireApi::reply_batch(HeldBatch& batch, Responder& responder) {
   std::string body = "{\"results\":[";
-  const auto append = [&](const Outcome& outcome) {
+  for (const Outcome& outcome : batch.outcomes) {
     if (body.back() != '[') body += ',';
     body += "{\"status\":";
     append_number(body, outcome.status);
     body += ',';
     body.append(outcome.body, 1);
-  };
-  for (const json::value& request : *requests) {
-    const auto call = read_acquire(request);
-    if (!call) {
-      append(Outcome::error(400, "invalid_request", call.error()));
-    } else if (call->wait > Nanos{0}) {
-      append(Outcome::error(400, "invalid_request", "`wait_ms` is not for batches"));
-    } else if (auto attempt = prepare(*call, http.client)) {
-      append(decide(*attempt));
-    } else {
-      append(attempt.error());
-    }
   }
   body += "]}";
   responder.reply({.body = body});

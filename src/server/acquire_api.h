@@ -31,6 +31,7 @@ class AcquireApi {
     Instant arrived;
   };
   struct Waiting;
+  struct HeldBatch;
   // How it ended: a status, with the body and the header lines that say more.
   struct Outcome {
     int status = 200;
@@ -48,12 +49,18 @@ class AcquireApi {
 
   // Finds what the call is about; an outcome if that ends it.
   std::expected<Attempt, Outcome> prepare(const AcquireCall& call, const Identity& client);
+  // Nothing if the limits would admit it and the store is about to say how far; may be held.
+  std::optional<Outcome> decide_now(Attempt& attempt);
   Outcome decide(Attempt& attempt);
+  void hold(std::shared_ptr<HeldBatch> batch, Responder& responder);
+  void reply_batch(HeldBatch& batch, Responder& responder);
   void wait(Attempt attempt, Nanos patience, Responder& responder);
   void finish_wait(Waiting waiting, Result<Permit> result, Responder* responder);
+  Outcome finish(Attempt& attempt, Result<Permit> result);
 
   Outcome admitted(const Attempt& attempt, Permit permit);
   Outcome refused(const Attempt& attempt, const Refusal& refusal);
+  static Outcome store_busy();
   Outcome ended(const Attempt& attempt, Errc reason);
   void tell(std::string_view type, const Attempt& attempt, std::string_view more);
 

@@ -112,6 +112,19 @@ std::string metrics_text(const Resources& resources, const DaemonCounts& daemon)
   families.one("weir_permits", "gauge", "Permits that clients hold.", daemon.permits);
   families.one("weir_permits_expired_total", "counter", "Permits that nobody released in time.",
                daemon.permits_expired);
+  if (daemon.store) {
+    const store::JournalStatus& store = *daemon.store;
+    families.one("weir_store_up", "gauge", "1 while the store takes commits.",
+                 store.state == store::JournalStatus::State::kOpen ? 1 : 0);
+    families.one("weir_store_older_copy", "gauge", "1 if it began with an older copy.",
+                 store.older_copy ? 1 : 0);
+    families.one("weir_store_failures_total", "counter", "Times the store ceased to be available.",
+                 store.failures);
+    families.one("weir_store_commits_total", "counter", "Commits.", store.commits);
+    families.one("weir_store_rows_total", "counter", "Rows committed.", store.rows);
+    families.one("weir_store_commit_seconds", "gauge", "Time that the slowest commit of late took.",
+                 seconds(store.commit_time));
+  }
   families.one("weir_http_connections", "gauge", "Open connections.", daemon.http.connections);
   families.one("weir_http_requests_total", "counter", "Requests read.", daemon.http.requests);
   families.begin("weir_http_replies_total", "counter", "Replies by class of status.");

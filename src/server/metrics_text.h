@@ -5,6 +5,7 @@
 
 #include "provider/resources.h"
 #include "server/listener.h"
+#include "store/journal.h"
 
 namespace weir::server {
 
@@ -14,6 +15,7 @@ struct DaemonCounts {
   HttpCounts http;
   std::size_t permits = 0;
   std::uint64_t permits_expired = 0;
+  std::optional<store::JournalStatus> store = {};
 };
 
 std::string metrics_text(const Resources& resources, const DaemonCounts& daemon);

@@ -13,51 +13,6 @@ namespace {
 
 constexpr std::size_t kAgentsShown = 1'000;
 
-void add_gate(JsonText& json, const GateMetrics& metrics) {
-  json.key("acquired").number(metrics.acquired).key("rejected").number(metrics.rejected);
-  json.key("waited").number(metrics.waited).key("waiting").number(metrics.waiting);
-  json.key("average_wait_ms").number(ceil_ms(metrics.average_wait()));
-  json.key("limits").open('[');
-  for (const LimitStatus& limit : metrics.limits) {
-    json.open('{').key("name").text(limit.name).key("unit").text(unit_text(limit.unit));
-    json.key("amount").raw(amount_text(limit.unit, limit.amount));
-    if (limit.period > Nanos{0}) json.key("per_ms").number(ceil_ms(limit.period));
-    json.key("available").raw(amount_text(limit.unit, limit.available));
-    json.key("capacity").raw(amount_text(limit.unit, limit.capacity));
-    json.key("hits").number(limit.hits).close('}');
-  }
-  json.close(']');
-}
-
-// `agents`: with the limits of each agent that has its own.
-void add_resource(JsonText& json, Resource& resource, bool agents) {
-  const auto config = resource.config();
-  json.open('{').key("name").text(resource.name());
-  json.key("domain");
-  resource.domain().empty() ? json.raw("null") : json.text(resource.domain());
-  json.key("profile").text(name(config->profile)).key("paused").boolean(resource.paused());
-  add_gate(json, resource.gate().metrics());
-  json.key("models").open('[');
-  for (const auto& [pattern, gate] : resource.model_gates()) {
-    json.open('{').key("pattern").text(pattern);
-    add_gate(json, gate->metrics());
-    json.close('}');
-  }
-  json.close(']');
-  if (agents) {
-    json.key("agents").open('[');
-    auto gates = resource.agent_gates();
-    if (gates.size() > kAgentsShown) gates.resize(kAgentsShown);
-    for (const auto& [agent, gate] : gates) {
-      json.open('{').key("agent").text(agent);
-      add_gate(json, gate->metrics());
-      json.close('}');
-    }
-    json.close(']');
-  }
-  json.close('}');
-}
-
 // Seed 003's shape: the first limit on tokens, and the slots; null for what it does not have.
 void add_rate_limit(JsonText& json, const GateMetrics& metrics) {
   const auto find = [&](auto wanted) -> const LimitStatus* {
@@ -116,8 +71,14 @@ void StatusApi::add_routes(Router& router) {
               .pattern = "/readyz",
               .need = Need::kNothing,
               .handler = [this](const HttpRequest&, Responder& responder) {
-                if (ready_) return responder.reply({.body = R"({"status":"ready"})"});
-                responder.error(503, "closing", "the daemon is starting or stopping");
+                if (!ready_) {
+                  return responder.error(503, "closing", "the daemon is starting or stopping");
+                }
+                if (parts_.journal != nullptr && !parts_.journal->admits()) {
+                  return responder.error(503, "store_unavailable",
+                                         "nothing is admitted while the store is not available");
+                }
+                responder.reply({.body = R"({"status":"ready"})"});
               }});
   router.add({.method = "GET",
               .pattern = "/v1/events",
@@ -144,6 +105,75 @@ void StatusApi::add_routes(Router& router) {
   add("POST", "/v1/reload", Need::kAdmin, &StatusApi::reload);
 }
 
+void StatusApi::add_gate(JsonText& json, const Gate& gate) const {
+  const GateMetrics metrics = gate.metrics();
+  const std::vector<Amount> blocks =
+      parts_.journal == nullptr ? std::vector<Amount>{} : parts_.journal->blocks(gate.name());
+  json.key("acquired").number(metrics.acquired).key("rejected").number(metrics.rejected);
+  json.key("waited").number(metrics.waited).key("waiting").number(metrics.waiting);
+  json.key("average_wait_ms").number(ceil_ms(metrics.average_wait()));
+  json.key("limits").open('[');
+  for (std::size_t i = 0; i < metrics.limits.size(); ++i) {
+    const LimitStatus& limit = metrics.limits[i];
+    json.open('{').key("name").text(limit.name).key("unit").text(unit_text(limit.unit));
+    json.key("amount").raw(amount_text(limit.unit, limit.amount));
+    if (limit.period > Nanos{0}) json.key("per_ms").number(ceil_ms(limit.period));
+    json.key("available").raw(amount_text(limit.unit, limit.available));
+    json.key("capacity").raw(amount_text(limit.unit, limit.capacity));
+    if (i < blocks.size() && limit.unit != Unit::kSlots) {
+      json.key("block").raw(amount_text(limit.unit, blocks[i]));
+    }
+    json.key("hits").number(limit.hits).close('}');
+  }
+  json.close(']');
+}
+
+// `agents`: with the limits of each agent that has its own.
+void StatusApi::add_resource(JsonText& json, Resource& resource, bool agents) const {
+  const auto config = resource.config();
+  json.open('{').key("name").text(resource.name());
+  json.key("domain");
+  resource.domain().empty() ? json.raw("null") : json.text(resource.domain());
+  json.key("profile").text(name(config->profile)).key("paused").boolean(resource.paused());
+  add_gate(json, resource.gate());
+  json.key("models").open('[');
+  for (const auto& [pattern, gate] : resource.model_gates()) {
+    json.open('{').key("pattern").text(pattern);
+    add_gate(json, *gate);
+    json.close('}');
+  }
+  json.close(']');
+  if (agents) {
+    json.key("agents").open('[');
+    auto gates = resource.agent_gates();
+    if (gates.size() > kAgentsShown) gates.resize(kAgentsShown);
+    for (const auto& [agent, gate] : gates) {
+      json.open('{').key("agent").text(agent);
+      add_gate(json, *gate);
+      json.close('}');
+    }
+    json.close(']');
+  }
+  json.close('}');
+}
+
+void StatusApi::add_store(JsonText& json) const {
+  json.key("store").open('{').key("durability").text(parts_.durability);
+  if (parts_.journal != nullptr) {
+    const store::JournalStatus status = parts_.journal->status();
+    json.key("state").text(name(status.state)).key("since").text(iso_time(status.since));
+    if (status.failure) {
+      json.key("fault").text(name(status.failure->fault));
+      json.key("message").text(status.failure->message);
+    }
+    json.key("older_copy").boolean(status.older_copy);
+    json.key("commits").number(status.commits).key("rows").number(status.rows);
+    json.key("failures").number(status.failures);
+    json.key("commit_ms").number(ceil_ms(status.commit_time));
+  }
+  json.close('}');
+}
+
 std::string StatusApi::status() const {
   JsonText json;
   const auto resources = parts_.resources.all();
@@ -155,6 +185,7 @@ std::string StatusApi::status() const {
   json.close('}').key("resources").open('[');
   for (const auto& resource : resources) add_resource(json, *resource, false);
   json.close(']');
+  add_store(json);
   json.key("permits").number(parts_.permits.size());
   json.key("permits_expired").number(parts_.permits.expired());
   json.key("connections").number(parts_.http().connections);
@@ -168,7 +199,10 @@ std::string StatusApi::metrics() const {
                                          .uptime = parts_.clock.now() - started_,
                                          .http = parts_.http(),
                                          .permits = parts_.permits.size(),
-                                         .permits_expired = parts_.permits.expired()});
+                                         .permits_expired = parts_.permits.expired(),
+                                         .store = parts_.journal == nullptr
+                                                      ? std::nullopt
+                                                      : std::optional{parts_.journal->status()}});
 }
 
 std::string StatusApi::resources() const {

@@ -12,8 +12,11 @@
 #include "server/log.h"
 #include "server/permit_table.h"
 #include "server/router.h"
+#include "store/journal.h"
 
 namespace weir::server {
+
+class JsonText;
 
 class StatusApi {
  public:
@@ -28,6 +31,8 @@ class StatusApi {
     std::function<void(std::function<void(std::expected<void, Mistakes>)>)> reload;
     std::function<HttpCounts()> http;
     std::string version;
+    const store::Journal* journal = nullptr;  // null: state is in memory alone
+    std::string durability = "none";
   };
 
   explicit StatusApi(Parts parts) : parts_(std::move(parts)), started_(parts_.clock.now()) {}
@@ -40,6 +45,9 @@ class StatusApi {
   std::string status() const;
   std::string metrics() const;
   std::string resources() const;
+  void add_resource(JsonText& json, Resource& resource, bool agents) const;
+  void add_gate(JsonText& json, const Gate& gate) const;
+  void add_store(JsonText& json) const;
 
   void get_resource(const HttpRequest& http, Responder& responder);
   void put_resource(const HttpRequest& http, Responder& responder);

@@ -57,15 +57,15 @@ struct DomainState {
 // What one commit changes. No key or domain stands twice in a list; who is in `removed` and in
 // `rows` stays.
 struct Batch {
-  std::vector<Row> rows;
-  std::vector<Key> removed;
-  std::vector<DomainState> domains;
+  std::vector<Row> rows = {};
+  std::vector<Key> removed = {};
+  std::vector<DomainState> domains = {};
   CalendarTime now{};  // the latest calendar time seen
 };
 
 struct Contents {
   CalendarTime last_seen{};  // the `now` of the last commit; the epoch of the calendar if none
-  std::vector<DomainState> domains;
+  std::vector<DomainState> domains = {};
   // The store holds less than was committed to it once: somebody put an older copy in its place.
   bool older_copy = false;
 };
@@ -99,7 +99,8 @@ class Store {
   virtual ~Store() = default;
 
   // Calls `each` with every row that says something at `now`, or at the last time seen if that is
-  // later; the others are removed. In no order.
+  // later; the others are removed. In no order. The time-out is that of silence: a load goes on as
+  // long as rows come.
   virtual Outcome<Contents> load(CalendarTime now, const std::function<void(Row)>& each) = 0;
 
   // All of it or nothing, durable when this returns. After a failure the store is of no more use:

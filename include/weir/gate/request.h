@@ -23,6 +23,9 @@ struct Request {
   int priority = 0;
   // An agent of weight 4 gets four times the share of one of weight 1. 0 counts as 1.
   std::uint32_t weight = 1;
+  // False: if it waits, then for a backing's word; a limit that refuses it ends the wait at once,
+  // with kDeadlineExceeded.
+  bool waits_for_limits = true;
 };
 
 // When a blocking caller gives up.

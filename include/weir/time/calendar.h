@@ -20,6 +20,8 @@ class Calendar {
     return CalendarTime{instant.time_since_epoch() + look()};
   }
   Instant instant(CalendarTime time) const { return Instant{time.time_since_epoch() - look()}; }
+  // How far it is ahead of the clock; never less than before.
+  Nanos ahead() const { return look(); }
 
   // It was this late already, whatever the wall says: what an earlier process saw.
   void never_before(CalendarTime time) const {
