@@ -51,10 +51,21 @@ function(weir_test room library glob)
   target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main)
   target_precompile_headers(${test} REUSE_FROM weir_test_pch)
   include(GoogleTest)
+  # Each test is a process, but those that need a PostgreSQL server share one: it takes a second to
+  # make.
   gtest_discover_tests(${test}
     TEST_PREFIX ${room}/
+    TEST_FILTER -*Postgresql*
     DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS ${room} TIMEOUT 300)
+endfunction()
+
+# weir_postgresql_tests(<room>): the tests of <room>_test with Postgresql in their names, as one.
+function(weir_postgresql_tests room)
+  if(TARGET ${room}_test)
+    add_test(NAME ${room}/postgresql COMMAND ${room}_test --gtest_filter=*Postgresql*)
+    set_tests_properties(${room}/postgresql PROPERTIES LABELS ${room} TIMEOUT 600)
+  endif()
 endfunction()
 
 function(weir_benchmark room library glob)

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <thread>
 
 #include "daemon/clients.h"
 #include "daemon/servers.h"
+#include "daemon/settings.h"
 #include "harness.h"
 
 namespace weir::bench {
@@ -40,32 +39,9 @@ constexpr double kResidentMaxMib = 64;
 constexpr double kP99GrowthMax = 2;
 constexpr double kStartMaxMs = 2'000;
 
-// How "weir", "node", "nginx" and "wrk" are run, and the directory "scratch" for files of theirs.
-using Settings = std::map<std::string, std::string>;
-
-void note(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
-
-std::string round(double value) { return std::to_string(static_cast<std::int64_t>(value)); }
-
-void write(const fs::path& path, std::string_view text) {
-  if (!(std::ofstream{path} << text << std::flush)) die("cannot write " + path.string());
-}
-
-fs::path empty_directory(const Settings& settings) {
-  const fs::path path = settings.at("scratch");
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (!fs::create_directories(path, error)) die("cannot create " + path.string());
-  return path;
-}
-
-// One weir, on what `providers` holds: a file, or a directory.
+// Its peers keep nothing either.
 Server weir(const Settings& settings, const fs::path& providers) {
-  const std::uint16_t port = free_port();
-  const std::string option = fs::is_directory(providers) ? " --provider-dir " : " --provider ";
-  return Server{settings.at("weir") + " start --threads 1 --listen 127.0.0.1:" +
-                    std::to_string(port) + option + providers.string(),
-                port, Call{"GET", "/readyz", ""}};
+  return start_weir(settings.at("weir"), providers, "--durability none");
 }
 
 // A provider file with that limit alone.
@@ -294,21 +270,7 @@ std::vector<Row> measure(const Settings& settings) {
 
 int main(int argc, char** argv) {
   using namespace weir::bench;
-  Format format = Format::kTable;
-  Settings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const auto equals = argument.find('=');
-    if (argument == "--json") {
-      format = Format::kJson;
-    } else if (!argument.starts_with("--") && equals != argument.npos) {
-      settings[argument.substr(0, equals)] = argument.substr(equals + 1);
-    } else {
-      die("no argument of daemon_benchmark: " + argument);
-    }
-  }
-  for (const char* name : {"scratch", "weir", "node", "nginx", "wrk"}) {
-    if (!settings.contains(name)) die("daemon_benchmark needs " + std::string{name} + "=...");
-  }
-  print(measure(settings), format);
+  const Arguments arguments =
+      read_arguments(argc, argv, {"scratch", "weir", "node", "nginx", "wrk"});
+  print(measure(arguments.settings), arguments.format);
 }

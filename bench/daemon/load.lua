@@ -1,11 +1,21 @@
--- wrk -s load.lua URL -- METHOD [BODY]: the same request again and again. The last line of output
--- is "REQUESTS ELAPSED_US ERRORS P99_US", with errors of every kind in one figure.
+-- wrk -s load.lua URL -- METHOD BODY NUMBERS: the same request again and again; unless NUMBERS is
+-- 0, with 0 to NUMBERS - 1 in turn for the @ in BODY. The last line of output is
+-- "REQUESTS ELAPSED_US ERRORS P99_US", with errors of every kind in one figure.
 
 function init(args)
   wrk.method = args[1]
-  if args[2] then
-    wrk.body = args[2]
-    wrk.headers["Content-Type"] = "application/json"
+  wrk.body = args[2]
+  wrk.headers["Content-Type"] = "application/json"
+  local numbers = tonumber(args[3])
+  if numbers == 0 then return end
+  local requests = {}
+  for i = 0, numbers - 1 do
+    requests[i] = wrk.format(nil, nil, nil, (args[2]:gsub("@", i)))
+  end
+  local last = -1
+  function request()
+    last = (last + 1) % numbers
+    return requests[last]
   end
 end
 

@@ -170,10 +170,21 @@ double Server::cpu_seconds() const {
   return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) / 1e9;
 }
 
+Server start_weir(const std::string& program, const std::filesystem::path& providers,
+                  const std::string& options) {
+  const std::uint16_t port = free_port();
+  const std::string option =
+      std::filesystem::is_directory(providers) ? " --provider-dir " : " --provider ";
+  return Server{program + " start --threads 1 --listen 127.0.0.1:" + std::to_string(port) + option +
+                    providers.string() + ' ' + options,
+                port, Call{"GET", "/readyz", ""}};
+}
+
 Load Wrk::run(std::uint16_t port, const Call& call) const {
   const std::string line = command + " -t1 -c" + std::to_string(connections) + " -d" +
                            std::to_string(seconds) + "s http://127.0.0.1:" + std::to_string(port) +
-                           call.path + " -- " + call.method + " '" + call.body + "'";
+                           call.path + " -- " + call.method + " '" + call.body + "' " +
+                           std::to_string(call.numbers);
   std::FILE* output = popen(line.c_str(), "r");
   if (output == nullptr) die("cannot run wrk");
   std::string last;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ struct Call {
   std::string method;
   std::string path;
   std::string body;
+  // Unless 0: wrk puts the numbers below it in turn in the place of @ in the body.
+  int numbers = 0;
 
   std::string http() const;
 };
@@ -52,6 +55,10 @@ class Server {
   std::uint16_t port_;
   double start_ms_ = 0;
 };
+
+// One weir of one thread, on what `providers` holds: a file, or a directory.
+Server start_weir(const std::string& program, const std::filesystem::path& providers,
+                  const std::string& options);
 
 struct Load {
   double per_second = 0;

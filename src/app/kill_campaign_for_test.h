@@ -40,6 +40,13 @@ struct KillReport {
     for (const Kill& kill : under_load) most = std::max(most, kill.loss);
     return most;
   }
+  // The most that one kill let be admitted a second time. It is over the limit, and can be hidden
+  // by what other kills of the quota have lost.
+  Amount max_gain() const {
+    Amount most = 0;
+    for (const Kill& kill : under_load) most = std::max(most, -kill.loss);
+    return most;
+  }
 
  private:
   double mean(Amount Kill::* value, Amount block_min) const {

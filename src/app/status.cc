@@ -82,10 +82,19 @@ std::string status_table(const json::value& status, bool colours) {
   return table(rows, colours);
 }
 
+std::string store_summary(const json::object& store) {
+  const std::string durability = text(store, "durability");
+  if (durability == "none") return "state in memory";
+  const std::string state = text(store, "state");
+  if (state == "ok") return "store " + durability;
+  return fmt::format("STORE {}: {}", state, text(store, "message"));
+}
+
 std::string summary(const json::object& status) {
-  return fmt::format("weir {}, up {:.0f} s, {} connections, {} permits held\n",
+  return fmt::format("weir {}, up {:.0f} s, {} connections, {} permits held, {}\n",
                      text(status, "version"), number(status, "uptime_ms") / 1000,
-                     text(status, "connections"), text(status, "permits"));
+                     text(status, "connections"), text(status, "permits"),
+                     store_summary(status.at("store").as_object()));
 }
 
 // "500 requests per 1m", "5 slots"

@@ -1,6 +1,9 @@
 #include "store/journal.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <random>
 
 #include "store/account.h"
 
@@ -16,6 +19,11 @@ bool hopeless(Fault fault) {
   return fault == Fault::kInUse || fault == Fault::kInvalid || fault == Fault::kTooNew;
 }
 
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+}
+
 }  // namespace
 
 std::string_view name(JournalStatus::State state) {
@@ -28,7 +36,10 @@ std::string_view name(JournalStatus::State state) {
 }
 
 Journal::Journal(Config config, TimeSource time, std::shared_ptr<const Calendar> calendar)
-    : config_(std::move(config)), time_(time), calendar_(std::move(calendar)) {}
+    : config_(std::move(config)),
+      time_(time),
+      calendar_(std::move(calendar)),
+      owner_(random_name()) {}
 
 Outcome<std::unique_ptr<Journal>> Journal::start(Config config, TimeSource time,
                                                  std::shared_ptr<const Calendar> calendar) {
@@ -157,6 +168,8 @@ void Journal::tick() {
 Outcome<void> Journal::connect() {
   Options options = config_.store;
   options.epoch = epoch_;
+  options.commits = commits_;
+  options.owner = owner_;
   auto opened = config_.open(options);
   if (!opened) return std::unexpected(std::move(opened.error()));
   Batch batch;
@@ -209,6 +222,7 @@ Outcome<void> Journal::commit(Accounts accounts, Batch batch) {
   for (const auto& account : accounts) account->collect(batch);
   auto done = store_->commit(batch);
   if (!done) return done;
+  commits_ = store_->commits();
   const Instant now = time_.clock.now();
   {
     const std::lock_guard lock{mutex_};

@@ -123,13 +123,15 @@ class Journal final : public Backer, private Alarm {
   const Config config_;
   const TimeSource time_;
   const std::shared_ptr<const Calendar> calendar_;
+  const std::string owner_;
   std::atomic<Policy> policy_ = Policy::kDeny;
   std::atomic<Nanos> commit_time_ = Nanos{0};
 
   // The thread's own.
   std::unique_ptr<Store> store_;
-  std::uint64_t epoch_ = 0;
-  Nanos ahead_{0};  // of the calendar, at the last commit
+  std::uint64_t epoch_ = 0;    // of the store, the last that was open
+  std::uint64_t commits_ = 0;  // likewise
+  Nanos ahead_{0};             // of the calendar, at the last commit
   Instant next_snapshot_{};
   std::size_t hand_ = 0;  // the bucket of resting_ at which the next sweep begins
 
