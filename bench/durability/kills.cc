@@ -82,7 +82,8 @@ void print(const std::vector<KillReport>& reports) {
   row("loss, mean", [](const auto& r) { return fmt::format("{:.1f}", r.mean_loss()); });
   row("block, mean", [](const auto& r) { return fmt::format("{:.1f}", r.mean_block()); });
   row(fmt::format("loss / block of {} or more", kBlockMin), [](const auto& r) {
-    return fmt::format("{:.2f}", r.mean_loss(kBlockMin) / r.mean_block(kBlockMin));
+    const double block = r.mean_block(kBlockMin);
+    return block == 0 ? "" : fmt::format("{:.2f}", r.mean_loss(kBlockMin) / block);
   });
 }
 

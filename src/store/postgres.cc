@@ -126,7 +126,12 @@ void Postgres::connect(const Options& options) {
     if (!wait(step == PGRES_POLLING_READING ? POLLIN : POLLOUT)) return;
     step = PQconnectPoll(connection_);
   }
-  if (PQsetnonblocking(connection_, 1) != 0) lost();
+  if (PQsetnonblocking(connection_, 1) != 0) return lost();
+  // Names are in any script; one that cannot be stored would fail every commit.
+  const char* encoding = PQparameterStatus(connection_, "server_encoding");
+  if (encoding == nullptr || std::string_view{encoding} != "UTF8") {
+    fail({Fault::kInvalid, fmt::format("{} must be encoded in UTF8", where_)});
+  }
 }
 
 // Until the socket can do one of `events`.

@@ -202,6 +202,15 @@ TEST_F(PostgresqlStoreTest, AUrlThatCannotBeReadIsInvalid) {
   }
 }
 
+TEST_F(PostgresqlStoreTest, ADatabaseThatCannotHoldEveryNameIsRefused) {
+  PostgresqlForTest::run(server().url("postgres"),
+                         "CREATE DATABASE narrow ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' "
+                         "TEMPLATE template0");
+  const auto refused = open({.where = server().url("narrow"), .timeout = 5s});
+  EXPECT_EQ(fault_of(refused), "invalid");
+  EXPECT_NE(refused.error().message.find("UTF8"), std::string::npos) << refused.error().message;
+}
+
 // S4.7
 TEST_F(PostgresqlStoreTest, NoMessageHoldsThePassword) {
   const std::string socket = server().url("").substr(server().url("").find("host="));
