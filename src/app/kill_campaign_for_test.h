@@ -19,10 +19,9 @@ namespace weir::app {
 struct KillReport {
   // Of a daemon that had callers.
   struct Kill {
-    Amount block = 0;      // written ahead, as the daemon said last
-    Amount block_max = 0;  // the most that it said since its start
-    Amount left = 0;       // of the quota, at its start
-    Amount loss = 0;       // what is left after the kill is less than it should be
+    Amount block = 0;  // written ahead, as the daemon said last
+    Amount left = 0;   // of the quota, at its start
+    Amount loss = 0;   // what is left after the kill is less than it should be
   };
 
   Amount limit = 0;  // of one quota
@@ -143,7 +142,6 @@ class KillCampaign {
     const Instant until = clock.now() + at_random(options_.life_max);
     while (!callers.refused() && (last || clock.now() < until)) {
       life.block = look(daemon).block;
-      life.block_max = std::max(life.block_max, life.block);
       pause_for(at_random(kLookEvery));
     }
     const bool exhausted = callers.refused();

@@ -105,7 +105,7 @@ class Callers {
     }
   }
 
-  // Somebody was refused by a limit.
+  // Somebody was refused by a limit, or in a way that join() throws.
   bool refused() const { return refused_; }
 
   // Waits for the end of all. How many answers of 200 each has seen.
@@ -131,7 +131,10 @@ class Callers {
           if (on_refusal == OnRefusal::kEnd) return;
           break;
         case 503: break;  // the store is late
-        default: wrong_[which] = response->body; return;
+        default:
+          wrong_[which] = response->body;
+          refused_ = true;
+          return;
       }
     }
   }

@@ -44,7 +44,9 @@ sigset_t block_signals() {
 std::string state_directory() {
   const auto from = [](const char* variable, const char* below) -> std::string {
     const char* value = std::getenv(variable);
-    return value == nullptr || *value == '\0' ? std::string{} : std::string{value} + below;
+    if (value == nullptr || *value == '\0') return {};
+    const std::string_view all{value};
+    return std::string{all.substr(0, all.find(':'))} + below;  // systemd may name several
   };
   for (const auto& [variable, below] : {std::pair{"STATE_DIRECTORY", ""},
                                         {"XDG_STATE_HOME", "/weir"},

@@ -139,6 +139,14 @@ TEST(MainFile, TheExampleOfTheFormatsMeansWhatItSays) {
   EXPECT_EQ(main.fleet->fallback, Fallback::kReserve);
 }
 
+TEST(MainFile, AStoreIsRelativeToTheFileThatNamesIt) {
+  EXPECT_EQ(good(parse_main("store: weir.db\n", "conf/weir.yaml")).main.store.reveal(),
+            "conf/weir.db");
+  const std::string local = "postgresql:///weir?host=/run/postgresql";
+  EXPECT_EQ(good(parse_main("store: \"" + local + "\"\n", "conf/weir.yaml")).main.store.reveal(),
+            local);
+}
+
 TEST(MainFile, EveryKeyReachesTheModel) {
   const auto main =
       good(parse_main("listen: 0\nhosts: [Weir.Example.com]\nstore: "

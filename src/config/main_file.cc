@@ -116,7 +116,7 @@ Secret read_store(Fields& fields) {
     fields.mistake("store", "must be a path, or a URL that begins with postgresql://");
   }
   if (holds_password(*store)) check_secret_here(fields, "store");
-  return Secret{*std::move(store)};
+  return Secret{postgresql ? *std::move(store) : fields.reading().resolve(*store)};
 }
 
 std::vector<std::string> read_hosts(Fields& fields) {

@@ -330,7 +330,7 @@ AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
       return Outcome::error(503, "queue_full", fmt::format("too many wait for \"{}\"", resource));
     case Errc::kUnavailable:
       return Outcome::error(503, "store_unavailable",
-                            "the store is not available and on_store_failure is deny");
+                            "the store is not available, and nothing is admitted without it");
     default: return Outcome::error(503, name(reason), "no decision could be made; ask again");
   }
 }

@@ -87,7 +87,7 @@ void Account::look(std::span<Limit> limits, Instant now) {
       wanted = true;
     }
     const Limit* limit = domain_.empty() ? nullptr : shown(limits);
-    if (wish_ != Wish::kNothing && limit != nullptr) {
+    if ((began || wish_ != Wish::kNothing) && limit != nullptr) {
       const Calendar& calendar = *journal_.calendar_;
       state_ = DomainState{.domain = domain_,
                            .request_count = limit->capacity() - limit->available(now),
@@ -142,7 +142,7 @@ bool Account::restore(std::span<Limit> limits, Instant now) {
     if (same(spec_of(*row), limit.spec())) {
       limit.resume(mark, now);
     } else if (auto was = Limit::create(spec_of(*row), now); was && was->markable()) {
-      // The limit has changed since: what was missing is missing.
+      // The limit has changed since: what was left is left, and no more.
       was->resume(mark, now);
       const Amount left = std::min(was->available(now), limit.capacity());
       limit.take(std::max<Amount>(limit.capacity() - left, 0), now);

@@ -12,6 +12,8 @@ namespace {
 
 // A wall that is further ahead than this has been set.
 constexpr Nanos kJump = std::chrono::seconds{1};
+// A commit of more would take longer than a store may.
+constexpr std::size_t kCommitMax = 5'000;
 // How many gates that are not there are looked at each second.
 constexpr std::size_t kSwept = 10'000;
 
@@ -69,7 +71,7 @@ void Journal::close() {
   policy_ = Policy::kDeny;
   if (store_ == nullptr) return;
   for (const auto& account : accounts()) account->write(Account::Wish::kAll);
-  if (auto done = commit(take_dirty()); !done) fail(std::move(done.error()));
+  if (auto done = commit_all(take_dirty()); !done) fail(std::move(done.error()));
   store_.reset();
 }
 
@@ -137,8 +139,17 @@ void Journal::write(Accounts dirty) {
   if (store_ == nullptr) {
     for (const auto& account : dirty) account->failed();
   } else if (!dirty.empty()) {
-    if (auto done = commit(std::move(dirty)); !done) fail(std::move(done.error()));
+    if (auto done = commit_all(std::move(dirty)); !done) fail(std::move(done.error()));
   }
+}
+
+Outcome<void> Journal::commit_all(Accounts accounts) {
+  while (accounts.size() > kCommitMax) {
+    const auto rest = accounts.end() - kCommitMax;
+    if (auto done = commit({rest, accounts.end()}); !done) return done;
+    accounts.erase(rest, accounts.end());
+  }
+  return commit(std::move(accounts));
 }
 
 void Journal::tick() {
@@ -172,7 +183,7 @@ Outcome<void> Journal::connect() {
   options.owner = owner_;
   auto opened = config_.open(options);
   if (!opened) return std::unexpected(std::move(opened.error()));
-  Batch batch;
+  Rows rows_of_others;
   if (!loaded_at_) {
     std::unordered_map<std::string, Rows> rows;
     auto contents = (*opened)->load(calendar_->now(), [&](Row row) {
@@ -189,14 +200,22 @@ Outcome<void> Journal::connect() {
   } else {
     const std::lock_guard lock{mutex_};
     for (const auto& [gate, rows] : resting_) {
-      for (const Row& row : rows) batch.rows.emplace_back(row).key.gate = gate;
+      for (const Row& row : rows) rows_of_others.emplace_back(row).key.gate = gate;
     }
   }
   if (epoch_ == 0) ahead_ = calendar_->ahead();
   store_ = std::move(*opened);
   epoch_ = store_->epoch();
+  while (!rows_of_others.empty()) {
+    Batch batch;
+    for (std::size_t i = 0; i < kCommitMax && !rows_of_others.empty(); ++i) {
+      batch.rows.push_back(std::move(rows_of_others.back()));
+      rows_of_others.pop_back();
+    }
+    if (auto done = commit({}, std::move(batch)); !done) return done;
+  }
   for (const auto& account : accounts()) account->write(Account::Wish::kAll);
-  return commit(take_dirty(), std::move(batch));
+  return commit_all(take_dirty());
 }
 
 void Journal::rewrite_all(Accounts& accounts, Batch& batch, Nanos jump) {

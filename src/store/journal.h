@@ -98,6 +98,7 @@ class Journal final : public Backer, private Alarm {
   // Opens the store, reads it if nobody has, and tells it everything it should know.
   Outcome<void> connect();
   Outcome<void> commit(Accounts accounts, Batch batch = {});
+  Outcome<void> commit_all(Accounts accounts);  // in parts
   // After a wall that jumped ahead: what is written shall end when it would have ended without.
   void rewrite_all(Accounts& accounts, Batch& batch, Nanos jump);
   void write(Accounts dirty);

@@ -29,7 +29,7 @@ std::string_view state_of(const PGresult* result) {
 
 std::string one_line(std::string_view text) {
   std::string line;
-  for (const char c : text) line += c == '\n' ? ' ' : c;
+  for (const char c : text) line += c >= 0 && c < ' ' ? ' ' : c;
   while (line.ends_with(' ')) line.pop_back();
   return line;
 }
