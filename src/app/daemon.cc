@@ -71,19 +71,27 @@ Result<std::string> default_store(const std::string& directory, const Listen& li
 
 }  // namespace
 
+// What clients come to.
+struct Daemon::Door {
+  explicit Door(const MainConfig& main) : access(main), router(access) {}
+
+  server::Access access;
+  server::Router router;
+  std::unique_ptr<server::Listener> listener;
+};
+
 struct Daemon::Parts {
-  Parts(const Model& model, TimeSource time, server::Log& log,
+  Parts(std::unique_ptr<Door> opened, TimeSource time, server::Log& log,
         std::shared_ptr<const Calendar> calendar, std::unique_ptr<server::EventHub> hub,
         std::unique_ptr<store::Journal> kept)
-      : access(model.main),
-        router(access),
-        event_hub(std::move(hub)),
+      : event_hub(std::move(hub)),
         events(*event_hub),
         journal(std::move(kept)),
         resources({time, journal.get(), std::move(calendar)}),
         permits(time, [&log, this](const server::PermitTable::Held& held,
                                    Nanos age) { note_expired(log, held, age); }),
-        acquire(resources, permits, events, time.clock) {}
+        acquire(resources, permits, events, time.clock),
+        door(std::move(opened)) {}
 
   void note_expired(server::Log& log, const server::PermitTable::Held& held, Nanos age) {
     const std::int64_t age_ms = server::ceil_ms(age);
@@ -96,8 +104,6 @@ struct Daemon::Parts {
     events.publish("expired", json.str());
   }
 
-  server::Access access;
-  server::Router router;
   std::unique_ptr<server::EventHub> event_hub;
   server::EventHub& events;
   std::unique_ptr<store::Journal> journal;
@@ -105,7 +111,7 @@ struct Daemon::Parts {
   server::PermitTable permits;
   server::AcquireApi acquire;
   std::unique_ptr<server::StatusApi> status;
-  std::unique_ptr<server::Listener> listener;  // stopped before the rest goes
+  std::unique_ptr<Door> door;  // shut before the rest goes
 };
 
 Daemon::Daemon(Options options, TimeSource time, server::Log& log)
@@ -149,12 +155,21 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   for (const Mistake& warning : model->warnings) log.warning(warning.text());
 
   daemon->main_ = model->main;
+  unsigned threads = daemon->options_.threads;
+  if (threads == 0) threads = std::max(std::thread::hardware_concurrency(), 1U);
+  auto door = std::make_unique<Door>(model->main);
+  auto listener = server::Listener::open({.listen = model->main.listen, .threads = threads},
+                                         door->router, time, log);
+  if (!listener) {
+    return std::unexpected(Failure{.exit_code = 1, .lines = {listener.error().message}});
+  }
+  door->listener = std::move(*listener);
   const auto calendar = std::make_shared<Calendar>(time.clock);
   auto events = std::make_unique<server::EventHub>(time);
   auto journal = daemon->open_journal(model->main, calendar, *events);
   if (!journal) return std::unexpected(std::move(journal.error()));
-  auto parts =
-      std::make_unique<Parts>(*model, time, log, calendar, std::move(events), std::move(*journal));
+  auto parts = std::make_unique<Parts>(std::move(door), time, log, calendar, std::move(events),
+                                       std::move(*journal));
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
   }
@@ -165,28 +180,19 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .log = log,
       .clock = time.clock,
       .reload = [daemon = daemon.get()](Reloaded done) { daemon->reload_later(std::move(done)); },
-      .http = [parts = parts.get()] { return parts->listener->counts(); },
+      .http = [parts = parts.get()] { return parts->door->listener->counts(); },
       .version = WEIR_VERSION,
       .journal = parts->journal.get(),
       .durability = std::string{parts->journal == nullptr ? name(Durability::kNone)
                                                           : name(model->main.durability)}});
-  parts->acquire.add_routes(parts->router);
-  parts->status->add_routes(parts->router);
-
-  unsigned threads = daemon->options_.threads;
-  if (threads == 0) threads = std::max(std::thread::hardware_concurrency(), 1U);
-  auto listener = server::Listener::open({.listen = model->main.listen, .threads = threads},
-                                         parts->router, time, log);
-  if (!listener) {
-    return std::unexpected(Failure{.exit_code = 1, .lines = {listener.error().message}});
-  }
-  parts->listener = std::move(*listener);
-  parts->listener->start();
+  parts->acquire.add_routes(parts->door->router);
+  parts->status->add_routes(parts->door->router);
+  parts->door->listener->start();
   parts->status->set_ready(true);
   daemon->parts_ = std::move(parts);
   daemon->reloader_ =
       std::jthread{[self = daemon.get()](const std::stop_token& stop) { self->run_reloads(stop); }};
-  log.info("listening", {{"address", daemon->parts_->listener->address()},
+  log.info("listening", {{"address", daemon->parts_->door->listener->address()},
                          {"resources", static_cast<std::int64_t>(model->providers.size())}});
   return daemon;
 }
@@ -227,7 +233,7 @@ std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_jou
   return std::unexpected(Failure{.exit_code = usage ? 2 : 1, .lines = {started.error().message}});
 }
 
-std::uint16_t Daemon::port() const { return parts_->listener->port(); }
+std::uint16_t Daemon::port() const { return parts_->door->listener->port(); }
 
 std::expected<void, Mistakes> Daemon::reload() {
   const std::lock_guard lock{reload_mutex_};
@@ -241,7 +247,7 @@ std::expected<void, Mistakes> Daemon::reload() {
     log_.error("reload refused: " + applied.error().message);
     return std::unexpected(mistake("", applied.error().message));
   }
-  parts_->access.apply(model->main);
+  parts_->door->access.apply(model->main);
   const auto changed = [&](std::string_view field, bool differs) {
     if (!differs) return;
     log_.warning(fmt::format("`{}` has changed, which takes effect at the next start", field));
@@ -279,7 +285,7 @@ void Daemon::stop() {
   reloader_ = {};  // ends after the reload it is at
   parts_->resources.close(Errc::kClosed);
   parts_->events.close();
-  parts_->listener->stop();
+  parts_->door->listener->stop();
   if (parts_->journal != nullptr) parts_->journal->close();
   log_.info("stopped");
   parts_.reset();

@@ -54,6 +54,7 @@ class Daemon {
   void stop();
 
  private:
+  struct Door;
   struct Parts;
   using Reloaded = std::function<void(std::expected<void, Mistakes>)>;
 

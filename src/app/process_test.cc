@@ -61,6 +61,8 @@ class Process {
 
 class ProcessTest : public ::testing::Test {
  protected:
+  ProcessTest() { setenv("XDG_STATE_HOME", directory_.path("state").c_str(), 1); }
+
   struct Ended {
     int code;
     std::string out;

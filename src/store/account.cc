@@ -8,9 +8,11 @@
 namespace weir::store {
 namespace {
 
-// A block is what the gate asks for in this time, or in a few commits if those take longer.
-constexpr Nanos kHorizon = std::chrono::seconds{1};
+// A block is what the gate asks for in a second, so that many gates commit rarely; but of a busy
+// one, beyond kSmallBlock, in this time or in a few commits, so that a crash loses little.
+constexpr Nanos kHorizon = std::chrono::milliseconds{30};
 constexpr int kCommitsInBlock = 8;
+constexpr Amount kSmallBlock = 256;
 // Demand is not extrapolated from less.
 constexpr Nanos kShortest = std::chrono::milliseconds{10};
 // A block is at most this part of what the limit has left, so that little is stranded at its end.
@@ -188,8 +190,10 @@ Backing::Answer Account::draw(std::span<const Limit> limits, std::span<const Dra
       Cell& cell = cells_[draw.limit];
       if (granted) cell.drawn += draw.amount;
       const Amount last = cell.durable ? cell.durable->block : 0;
-      if (covered(draw, std::max(last / kLow, draw.amount))) continue;
       const Limit& limit = limits[draw.limit];
+      // What is wanted next will be written over what is durable: it must cover this as well.
+      const bool next_covers = !cell.next || limit.covers(cell.next->mark, draw.amount, now);
+      if (next_covers && covered(draw, std::max(last / kLow, draw.amount))) continue;
       want(cell, limit, draw.amount, block_for(cell, limit, draw.amount, now), now);
       if (!cell.writing && cell.durable && cell.durable->mark == cell.next->mark) {
         cell.next.reset();  // all that the limit has is written
@@ -207,7 +211,11 @@ Amount Account::block_for(const Cell& cell, const Limit& limit, Amount cost, Ins
   const Nanos commit_time = journal_.commit_time_.load(std::memory_order_relaxed);
   const Nanos horizon = std::max(kHorizon, kCommitsInBlock * commit_time);
   const Nanos elapsed = std::max(now - cell.since, kShortest);
-  const Int128 demand = Int128{cell.drawn} * horizon.count() / elapsed.count();
+  const auto asked_in = [&](Nanos time) {
+    return Int128{cell.drawn} * time.count() / elapsed.count();
+  };
+  const Int128 demand =
+      std::max(std::min<Int128>(asked_in(std::chrono::seconds{1}), kSmallBlock), asked_in(horizon));
   const Amount last = cell.durable ? cell.durable->block : 0;
   // From nothing it grows by steps: one burst is no demand yet.
   const auto block =

@@ -1,8 +1,8 @@
 // Journal: keeps the limits of gates in a store, so that not even kill -9 lets one be overrun.
 //
 // Exact: a gate admits only what the store has been told before. Units are written ahead in blocks
-// (Account), sized to about a second of demand and smaller towards the limit; a thread of its own
-// commits what all gates want in one go, in the background while a block lasts. A crash wastes the
+// (Account), sized to the demand and smaller towards the limit; a thread of its own commits
+// what all gates want in one go, in the background while a block lasts. A crash wastes the
 // rest of a block and a clean stop nothing.
 // Snapshot: the use is written every ten seconds, and a crash forgets what came after (S4.5).
 //

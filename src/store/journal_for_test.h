@@ -24,6 +24,7 @@ struct Disk {
   std::optional<Fault> fault;    // of every call
   std::optional<Fault> opening;  // of open()
   bool lands = false;            // a commit that fails has been written all the same
+  std::function<void(const Disk&)> written = [](const Disk&) {};
 };
 
 class DiskStore final : public Store {
@@ -71,6 +72,7 @@ class DiskStore final : public Store {
     for (const DomainState& state : batch.domains) disk_->domains[state.domain] = state;
     disk_->last_seen = batch.now;
     ++disk_->commits;
+    disk_->written(*disk_);
   }
 
   const std::shared_ptr<Disk> disk_;

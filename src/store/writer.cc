@@ -24,7 +24,8 @@ Outcome<Writer> take_over(const StoredWriter& stored, const Options& options,
 
 Failure not_ours(const std::optional<StoredWriter>& found, Writer ours, const std::string& where) {
   if (found && found->writer.epoch > ours.epoch) return fenced(where);
-  return {Fault::kOlder, fmt::format("{} is not what it was: it is gone, or another copy is in its place", where)};
+  return {Fault::kOlder,
+          fmt::format("{} is not what it was: it is gone, or another copy is in its place", where)};
 }
 
 }  // namespace weir::store
