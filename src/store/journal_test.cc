@@ -122,6 +122,7 @@ TEST_F(JournalTest, WhatIsOnTheDiskStandsForAllThatWasAdmittedAfterEveryCommit) 
     ask(10);
     journal->flush();
   }
+  stop();
   EXPECT_GE(lulls, 3);
 }
 
