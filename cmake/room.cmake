@@ -43,6 +43,7 @@ function(weir_test room library glob)
     target_compile_features(weir_test_pch PRIVATE cxx_std_23)
     target_link_libraries(weir_test_pch PRIVATE GTest::gtest)
     target_precompile_headers(weir_test_pch PRIVATE <gtest/gtest.h>)
+    target_compile_options(weir_test_pch PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 
   set(test ${room}_test)
@@ -50,6 +51,8 @@ function(weir_test room library glob)
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main)
   target_precompile_headers(${test} REUSE_FROM weir_test_pch)
+  # What is tested is optimised in full; the tests themselves need not take that long to compile.
+  target_compile_options(${test} PRIVATE $<$<CONFIG:Release>:-O1>)
   include(GoogleTest)
   # Each test is a process, but those that need a PostgreSQL server share one: it takes a second to
   # make.

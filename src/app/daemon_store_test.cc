@@ -1,6 +1,8 @@
 // The daemon with its store: what outlives it, over HTTP, on real databases, in stepped time.
 #include <sqlite3.h>
 
+#include <thread>
+
 #include "app/daemon_for_test.h"
 #include "store/postgresql_for_test.h"
 
@@ -253,7 +255,7 @@ TEST_P(DaemonOnPostgresql, ASecondDaemonFencesTheFirst) {
   const int second = admitted("api", 1000);
   EXPECT_LE(first + second, 1000);
   std::swap(daemon, fenced);
-  time.advance(10s);
+  time.advance(1s);
   until_state("fenced");
   EXPECT_EQ(one("api").status, 503);
   EXPECT_EQ(get("/readyz").status, 503);
@@ -289,6 +291,40 @@ TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledIsALoudStateThatEndsWithIt) {
   counted += admitted("api", 1'000);
   EXPECT_EQ(counted, 1'000) << "nothing was lost, nothing was given twice";
   EXPECT_NE(log().find("the store is not available"), std::string::npos);
+}
+
+TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledAndRestartedUnderLoadGivesNothingTwice) {
+  PostgresqlForTest server;
+  where = server.make_database();
+  constexpr int kLimit = 20'000;
+  provider("api", "name: api\ndomain: api.example.com\nlimit: 20000\nperiod: 1d\n");
+  start_stored();
+  std::atomic<int> granted = 0;
+  std::atomic<bool> enough = false;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&] {
+      net::HttpClient http = client();
+      while (!enough) {
+        const auto answer =
+            http.call({.method = "POST", .target = "/v1/acquire", .body = R"({"resource":"api"})"});
+        if (answer && answer->status == 200) ++granted;
+      }
+    });
+  }
+  for (int kills = 0; kills < 2; ++kills) {
+    const int before = granted;
+    while (granted < before + 500) std::this_thread::yield();
+    server.kill9();
+    until_state("failed");
+    server.start();
+    until_state("ok");
+  }
+  enough = true;
+  callers.clear();
+  EXPECT_LT(granted, kLimit) << "the load was over before the kills";
+  const int rest = admitted("api", 9'000) + admitted("api", 9'000) + admitted("api", 9'000);
+  EXPECT_EQ(granted + rest, kLimit);
 }
 
 TEST_P(DaemonOnPostgresql, AFrozenDatabaseHoldsACallNoLongerThanFiftyMilliseconds) {

@@ -9,10 +9,10 @@ namespace weir::store {
 namespace {
 
 // A block is what the gate asks for in a second, so that many gates commit rarely; but of a busy
-// one, beyond kSmallBlock, in this time or in a few commits, so that a crash loses little.
+// one, beyond so many calls, in this time or in a few commits, so that a crash loses little.
 constexpr Nanos kHorizon = std::chrono::milliseconds{30};
 constexpr int kCommitsInBlock = 8;
-constexpr Amount kSmallBlock = 256;
+constexpr int kCallsInBlock = 256;
 // Demand is not extrapolated from less.
 constexpr Nanos kShortest = std::chrono::milliseconds{10};
 // A block is at most this part of what the limit has left, so that little is stranded at its end.
@@ -214,8 +214,8 @@ Amount Account::block_for(const Cell& cell, const Limit& limit, Amount cost, Ins
   const auto asked_in = [&](Nanos time) {
     return Int128{cell.drawn} * time.count() / elapsed.count();
   };
-  const Int128 demand =
-      std::max(std::min<Int128>(asked_in(std::chrono::seconds{1}), kSmallBlock), asked_in(horizon));
+  const Int128 demand = std::max(
+      std::min(asked_in(std::chrono::seconds{1}), Int128{kCallsInBlock} * cost), asked_in(horizon));
   const Amount last = cell.durable ? cell.durable->block : 0;
   // From nothing it grows by steps: one burst is no demand yet.
   const auto block =

@@ -171,8 +171,8 @@ void Journal::tick() {
       if (account->touched()) account->write(wish);
     }
   }
-  // With nothing else to write this finds out whether the store is still ours.
-  if (!due && batch.removed.empty()) return;
+  // With nothing to write this finds out whether the store is still there, and still ours.
+  if (!due && !store_->shared() && batch.removed.empty()) return;
   if (auto done = commit(take_dirty(), std::move(batch)); !done) fail(std::move(done.error()));
 }
 

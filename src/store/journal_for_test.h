@@ -59,6 +59,7 @@ class DiskStore final : public Store {
     return {};
   }
 
+  bool shared() const override { return true; }
   std::uint64_t epoch() const override { return epoch_; }
 
  private:

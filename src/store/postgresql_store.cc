@@ -169,6 +169,7 @@ class PostgresqlStore final : public Store {
     return db_.outcome();
   }
 
+  bool shared() const override { return true; }
   std::uint64_t epoch() const override { return writer_.epoch; }
   std::uint64_t commits() const override { return writer_.commits; }
 

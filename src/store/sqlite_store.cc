@@ -115,6 +115,7 @@ class SqliteStore final : public Store {
     return db_.outcome();
   }
 
+  bool shared() const override { return false; }  // the lock
   std::uint64_t epoch() const override { return writer_.epoch; }
   std::uint64_t commits() const override { return writer_.commits; }
 

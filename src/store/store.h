@@ -107,6 +107,9 @@ class Store {
   // destroy it, and open() again with its epoch. Of a failed commit it is unknown whether it holds.
   virtual Outcome<void> commit(const Batch& batch) = 0;
 
+  // Whether somebody else may take it over while it is open.
+  virtual bool shared() const = 0;
+
   virtual std::uint64_t epoch() const = 0;
   // How many commits it has had, those of earlier writers included.
   virtual std::uint64_t commits() const { return 0; }
