@@ -3,56 +3,23 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
-#include <sstream>
 #include <string>
 #include <thread>
 
 #include "app/daemon.h"
+#include "core/temporary_directory_for_test.h"
 #include "net/http_client.h"
 #include "weir/time/simulated_time.h"
 
 namespace weir::app {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string path = std::filesystem::temp_directory_path() / "weir_test_XXXXXX";
-    path_ = mkdtemp(path.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string path(const std::string& name = {}) const {
-    return name.empty() ? path_ : path_ + "/" + name;
-  }
-  // Returns its path.
-  std::string write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
-    std::filesystem::create_directories(std::filesystem::path{path(name)}.parent_path());
-    std::ofstream{path(name)} << text;
-    chmod(path(name).c_str(), mode);
-    return path(name);
-  }
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream{path(name)}.rdbuf();
-    return text.str();
-  }
-
- private:
-  std::string path_;
-};
 
 class DaemonTest : public ::testing::Test {
  protected:

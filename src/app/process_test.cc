@@ -1,63 +1,9 @@
 // The program itself, as a process: exit codes, signals, what it prints where.
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-
-#include <csignal>
-
 #include "app/daemon_for_test.h"
+#include "app/process_for_test.h"
 
 namespace weir::app {
 namespace {
-
-// A child with its output in files and a pipe for whoever waits for its end.
-class Process {
- public:
-  Process(const TemporaryDirectory& directory, const std::vector<std::string>& arguments)
-      : directory_(directory), name_("process" + std::to_string(++count_)) {
-    pid_ = fork();
-    if (pid_ == 0) {
-      const auto redirect = [&](const std::string& suffix, int descriptor) {
-        const int file = ::open(directory.path(name_ + suffix).c_str(),
-                                O_CREAT | O_WRONLY | O_TRUNC | O_APPEND, 0600);
-        dup2(file, descriptor);
-      };
-      redirect(".out", STDOUT_FILENO);
-      redirect(".err", STDERR_FILENO);
-      std::vector<char*> argv{const_cast<char*>(WEIR_PROGRAM)};
-      for (const std::string& argument : arguments) {
-        argv.push_back(const_cast<char*>(argument.c_str()));
-      }
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(99);
-    }
-  }
-  ~Process() {
-    if (pid_ <= 0) return;
-    signal(SIGKILL);
-    wait();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  void signal(int number) const { kill(pid_, number); }
-  // Its exit code, or 1000 plus the signal that ended it.
-  int wait() {
-    int status = 0;
-    waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-  std::string out() const { return directory_.read(name_ + ".out"); }
-  std::string err() const { return directory_.read(name_ + ".err"); }
-  pid_t pid() const { return pid_; }
-
- private:
-  static inline int count_ = 0;
-  const TemporaryDirectory& directory_;
-  const std::string name_;
-  pid_t pid_;
-};
 
 class ProcessTest : public ::testing::Test {
  protected:
@@ -68,19 +14,23 @@ class ProcessTest : public ::testing::Test {
     std::string out;
     std::string err;
   };
-  Ended run(const std::vector<std::string>& arguments) {
-    Process process{directory_, arguments};
-    const int code = process.wait();
-    return {code, process.out(), process.err()};
+  std::unique_ptr<Process> launch(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), WEIR_PROGRAM);
+    return std::make_unique<Process>(std::move(arguments),
+                                     directory_.path("process" + std::to_string(++launched_)));
+  }
+  Ended run(std::vector<std::string> arguments) {
+    const auto process = launch(std::move(arguments));
+    const int code = process->wait();
+    return {code, process->out(), process->err()};
   }
 
   // Starts a daemon with one provider of one slot and one of two requests an hour.
   void start_daemon() {
     directory_.write("providers/slot.yaml", "name: slot\ndomain: s.example\nmax_concurrency: 1\n");
     directory_.write("providers/two.yaml", "name: two\ndomain: t.example\nlimit: 2\nperiod: 1h\n");
-    daemon_ = std::make_unique<Process>(
-        directory_, std::vector<std::string>{"start", "--listen", "127.0.0.1:0", "--provider-dir",
-                                             directory_.path("providers")});
+    daemon_ = launch(
+        {"start", "--listen", "127.0.0.1:0", "--provider-dir", directory_.path("providers")});
     server_ = "127.0.0.1:" + std::to_string(await_port());
   }
   std::uint16_t await_port() {
@@ -110,6 +60,7 @@ class ProcessTest : public ::testing::Test {
   std::unique_ptr<Process> daemon_;
   std::string server_;
   std::uint16_t port_ = 0;
+  int launched_ = 0;
 };
 
 TEST_F(ProcessTest, WrongUsageIsTwoAndSaysWhatIsWrong) {
@@ -201,28 +152,28 @@ TEST_F(ProcessTest, ExecRunsUnderAPermitAndPassesTheExitCodeOn) {
 
 TEST_F(ProcessTest, ExecForwardsSignalsAndIsRefusedWhileTheSlotIsTaken) {
   start_daemon();
-  Process first{directory_,
-                {"exec", "slot", "--server", server_, "--", "sh", "-c",
-                 "trap 'echo got it; exit 3' TERM; echo ready; while :; do read x; done"}};
-  until([&] { return first.out() == "ready\n"; });
+  const auto first =
+      launch({"exec", "slot", "--server", server_, "--", "sh", "-c",
+              "trap 'echo got it; exit 3' TERM; echo ready; while :; do read x; done"});
+  until([&] { return first->out() == "ready\n"; });
   EXPECT_EQ(active(), "1");
   const Ended refused = run({"exec", "slot", "--server", server_, "--", "true"});
   EXPECT_EQ(refused.code, 75);
-  first.signal(SIGTERM);
-  EXPECT_EQ(first.wait(), 3);
-  EXPECT_EQ(first.out(), "ready\ngot it\n");
+  first->signal(SIGTERM);
+  EXPECT_EQ(first->wait(), 3);
+  EXPECT_EQ(first->out(), "ready\ngot it\n");
   EXPECT_EQ(active(), "0");
 }
 
 TEST_F(ProcessTest, ACommandDoesNotOutliveAKilledExec) {
   start_daemon();
-  Process killed{directory_,
-                 {"exec", "slot", "--server", server_, "--", "sh", "-c",
-                  "trap 'echo ended; exit' TERM; echo ready; while :; do read x; done"}};
-  until([&] { return killed.out() == "ready\n"; });
-  killed.signal(SIGKILL);
-  EXPECT_EQ(killed.wait(), 1000 + SIGKILL);
-  until([&] { return killed.out() == "ready\nended\n"; });
+  const auto killed =
+      launch({"exec", "slot", "--server", server_, "--", "sh", "-c",
+              "trap 'echo ended; exit' TERM; echo ready; while :; do read x; done"});
+  until([&] { return killed->out() == "ready\n"; });
+  killed->signal(SIGKILL);
+  EXPECT_EQ(killed->wait(), 1000 + SIGKILL);
+  until([&] { return killed->out() == "ready\nended\n"; });
 }
 
 TEST_F(ProcessTest, TheDaemonReloadsOnHangupAndEndsOnTermination) {
@@ -245,8 +196,7 @@ TEST_F(ProcessTest, TheDaemonReloadsOnHangupAndEndsOnTermination) {
 
 TEST_F(ProcessTest, AnAddressThatAReloadCannotChangeIsWarnedAbout) {
   const std::string main_file = directory_.write("weir.yaml", "listen: 127.0.0.1:0\n");
-  daemon_ = std::make_unique<Process>(directory_,
-                                      std::vector<std::string>{"start", "--config", main_file});
+  daemon_ = launch({"start", "--config", main_file});
   await_port();
   directory_.write("weir.yaml", "listen: 127.0.0.1:1\n");
   daemon_->signal(SIGHUP);
