@@ -30,6 +30,9 @@ function(weir_room room)
   weir_benchmark(${room} ${library} ${folder}/*_benchmark.cc)
 endfunction()
 
+# What is tested is optimised as the preset says; the tests themselves must not take long to compile.
+set(weir_test_options $<IF:$<CONFIG:Release>,-O1,-O0>)
+
 # weir_test(<room> <library> <glob>): <room>_test, whose tests carry the label <room>.
 function(weir_test room library glob)
   file(GLOB sources CONFIGURE_DEPENDS ${glob})
@@ -43,7 +46,7 @@ function(weir_test room library glob)
     target_compile_features(weir_test_pch PRIVATE cxx_std_23)
     target_link_libraries(weir_test_pch PRIVATE GTest::gtest)
     target_precompile_headers(weir_test_pch PRIVATE <gtest/gtest.h>)
-    target_compile_options(weir_test_pch PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(weir_test_pch PRIVATE ${weir_test_options})
   endif()
 
   set(test ${room}_test)
@@ -51,8 +54,7 @@ function(weir_test room library glob)
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main)
   target_precompile_headers(${test} REUSE_FROM weir_test_pch)
-  # What is tested is optimised in full; the tests themselves need not take that long to compile.
-  target_compile_options(${test} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${test} PRIVATE ${weir_test_options})
   include(GoogleTest)
   # Each test is a process, but those that need a PostgreSQL server share one: it takes a second to
   # make.

@@ -1,6 +1,7 @@
 #include "gate/waiter.h"
 
 #include <deque>
+#include <utility>
 
 namespace weir {
 
@@ -36,7 +37,8 @@ void Effects::run_all() noexcept {
   running = &pending;
   for (; !pending.empty(); pending.pop_front()) {
     auto& [waiter, outcome] = pending.front();
-    waiter->done(std::move(outcome));
+    // What the callback holds is let go of with it, and not only with the last ticket.
+    std::exchange(waiter->done, nullptr)(std::move(outcome));
   }
   running = nullptr;
 }

@@ -354,5 +354,16 @@ TEST_F(WaitingTest, SettlingAndRefundingWakeWhoFitsNow) {
   EXPECT_EQ(available(gate), 0);
 }
 
+TEST_F(WaitingTest, ACallbackIsLetGoOfOnceItHasBeenCalled) {
+  Gate& gate = empty_gate();
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> watched = held;
+  const Ticket ticket =
+      gate.acquire_async(tokens(1), kEndOfTime, [held = std::move(held)](const Result<Permit>&) {});
+  EXPECT_FALSE(watched.expired());
+  time.advance(1s);
+  EXPECT_TRUE(watched.expired()) << "though somebody still has the ticket";
+}
+
 }  // namespace
 }  // namespace weir
