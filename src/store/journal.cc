@@ -55,9 +55,9 @@ Outcome<std::unique_ptr<Journal>> Journal::start(Config config, TimeSource time,
   }
   const Instant now = time.clock.now();
   journal->next_snapshot_ = now + kSnapshotEvery;
+  journal->arm();
   journal->thread_ =
       std::jthread{[self = journal.get()](const std::stop_token& stop) { self->run(stop); }};
-  time.timer.arm(*journal, now + kRetryEvery);
   return journal;
 }
 
@@ -65,14 +65,15 @@ Journal::~Journal() { close(); }
 
 void Journal::close() {
   if (!thread_.joinable()) return;
-  time_.timer.disarm(*this);
   thread_.request_stop();
   thread_.join();
   policy_ = Policy::kDeny;
-  if (store_ == nullptr) return;
-  for (const auto& account : accounts()) account->write(Account::Wish::kAll);
-  if (auto done = commit_all(take_dirty()); !done) fail(std::move(done.error()));
-  store_.reset();
+  if (store_ != nullptr) {
+    for (const auto& account : accounts()) account->write(Account::Wish::kAll);
+    if (auto done = commit_all(take_dirty()); !done) fail(std::move(done.error()));
+    store_.reset();
+  }
+  time_.timer.disarm(*this);
 }
 
 std::shared_ptr<Backing> Journal::open(const std::string& gate, const std::string& domain) {
@@ -88,13 +89,17 @@ std::shared_ptr<Backing> Journal::open(const std::string& gate, const std::strin
   return account;
 }
 
-void Journal::ring(Instant now) {
+void Journal::ring(Instant /*now*/) {
   {
     const std::lock_guard lock{mutex_};
     ++ticks_;
   }
   wake_.notify_one();
-  time_.timer.arm(*this, now + kRetryEvery);
+}
+
+void Journal::arm() {
+  const bool soon = store_ == nullptr || store_->shared();
+  time_.timer.arm(*this, time_.clock.now() + (soon ? kRetryEvery : kSnapshotEvery));
 }
 
 void Journal::enqueue(std::shared_ptr<Account> account) {
@@ -126,7 +131,10 @@ void Journal::run(const std::stop_token& stop) {
     Accounts dirty = std::exchange(dirty_, {});
     lock.unlock();
     write(std::move(dirty));
-    if (ticked) tick();
+    if (ticked) {
+      tick();
+      arm();
+    }
     lock.lock();
     ticked_ = ticks;
     done_ = wanted_ - dirty_.size();
@@ -280,6 +288,7 @@ void Journal::fail(Failure failure) {
   become(fenced ? JournalStatus::State::kFenced : JournalStatus::State::kFailed,
          std::move(failure));
   for (const auto& account : accounts()) account->failed();
+  arm();
 }
 
 void Journal::become(JournalStatus::State state, std::optional<Failure> failure) {

@@ -103,6 +103,8 @@ class Journal final : public Backer, private Alarm {
   void rewrite_all(Accounts& accounts, Batch& batch, Nanos jump);
   void write(Accounts dirty);
   void tick();
+  // For the next tick: soon, if there is something to find out.
+  void arm();
   void sweep(Batch& batch);
   void fail(Failure failure);
   void become(JournalStatus::State state, std::optional<Failure> failure = {});

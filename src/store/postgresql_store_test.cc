@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 
 class PostgresqlStoreTest : public ::testing::Test {
  protected:
-  Options options() const { return {.where = database_.url, .timeout = 300ms}; }
+  Options options() const { return {.where = database_.url, .timeout = 30s}; }
+  // For what must not be waited for; long enough for what is.
+  Options hasty() const { return {.where = database_.url, .timeout = 2s}; }
   static Options again(const Options& options, const Store& store) {
     Options next = options;
     next.epoch = store.epoch();
@@ -69,17 +71,17 @@ TEST_F(PostgresqlStoreTest, AKilledServerIsAwayAndComesBackWithAllThatWasCommitt
 }
 
 TEST_F(PostgresqlStoreTest, AFrozenServerIsAwayAfterTheTimeOut) {
-  auto store = must_open(options());
-  auto loading = must_open({.where = server().make_database(), .timeout = 300ms});
+  auto store = must_open(hasty());
+  auto loading = must_open({.where = server().make_database(), .timeout = 2s});
   ASSERT_TRUE(store->commit(batch_of({row_of("a", 1)})));
   server().freeze();
   const auto failed =
       within_ten_seconds([&] { return store->commit(batch_of({row_of("a", 2), row_of("b", 2)})); });
   const auto unloaded = within_ten_seconds([&] { return load(*loading); });
-  const auto refused = within_ten_seconds([&] { return open(options()); });
+  const auto refused = within_ten_seconds([&] { return open(hasty()); });
   Batch large{.now = kNow};  // more than the socket holds
   for (int i = 0; i < 100'000; ++i) large.rows.push_back(row_of(std::to_string(i)));
-  const Options next = again(options(), *store);
+  const Options next = again(hasty(), *store);
   store.reset();
   server().thaw();
   EXPECT_EQ(fault_of(failed), "away");
@@ -91,7 +93,7 @@ TEST_F(PostgresqlStoreTest, AFrozenServerIsAwayAfterTheTimeOut) {
   auto reopened = open(next);
   while (!reopened && reopened.error().fault == Fault::kAway) reopened = open(next);
   // The opening that had no answer may have come through, too; nobody but us knows of it.
-  if (!reopened) reopened = open(options());
+  if (!reopened) reopened = open(hasty());
   ASSERT_TRUE(reopened) << reopened.error().message;
   const auto loaded = load(**reopened);
   EXPECT_TRUE(loaded->used("a") == 1 || loaded->used("a") == 2);
@@ -135,7 +137,7 @@ TEST_F(PostgresqlStoreTest, ALostConnectionIsAway) {
 }
 
 TEST_F(PostgresqlStoreTest, SomebodyWhoLocksARowMakesItAwayUntilHeGoes) {
-  const auto store = must_open(options());
+  const auto store = must_open(hasty());
   ASSERT_TRUE(store->commit(batch_of({row_of("a", 1)})));
   const std::unique_ptr<PGconn, decltype(&PQfinish)> shell{PQconnectdb(database_.url.c_str()),
                                                            &PQfinish};

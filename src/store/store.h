@@ -131,7 +131,7 @@ struct Options {
   // Names this process to itself, so that an opening that succeeded without its knowing it (the
   // answer was lost) is not taken for somebody else's. Unique; empty: everybody is somebody else.
   std::string owner = {};
-  Nanos timeout = std::chrono::seconds{2};
+  Nanos timeout = std::chrono::seconds{5};
   std::string vfs = {};  // SQLite's; default: the system's
 };
 
