@@ -30,7 +30,7 @@ function(weir_room room)
   weir_benchmark(${room} ${library} ${folder}/*_benchmark.cc)
 endfunction()
 
-# What is tested is optimised as the preset says; the tests themselves must not take long to compile.
+# What is tested is optimised as the preset says; the tests themselves must compile fast.
 set(weir_test_options $<IF:$<CONFIG:Release>,-O1,-O0>)
 
 # weir_test(<room> <library> <glob>): <room>_test, whose tests carry the label <room>.
