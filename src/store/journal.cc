@@ -55,7 +55,7 @@ Outcome<std::unique_ptr<Journal>> Journal::start(Config config, TimeSource time,
   }
   const Instant now = time.clock.now();
   journal->next_snapshot_ = now + kSnapshotEvery;
-  journal->arm();
+  journal->arm(now);
   journal->thread_ =
       std::jthread{[self = journal.get()](const std::stop_token& stop) { self->run(stop); }};
   return journal;
@@ -89,17 +89,17 @@ std::shared_ptr<Backing> Journal::open(const std::string& gate, const std::strin
   return account;
 }
 
-void Journal::ring(Instant /*now*/) {
+void Journal::ring(Instant now) {
   {
     const std::lock_guard lock{mutex_};
     ++ticks_;
   }
   wake_.notify_one();
+  arm(now);
 }
 
-void Journal::arm() {
-  const bool soon = store_ == nullptr || store_->shared();
-  time_.timer.arm(*this, time_.clock.now() + (soon ? kRetryEvery : kSnapshotEvery));
+void Journal::arm(Instant now) {
+  time_.timer.arm(*this, now + (watching_ ? kRetryEvery : kSnapshotEvery));
 }
 
 void Journal::enqueue(std::shared_ptr<Account> account) {
@@ -131,10 +131,7 @@ void Journal::run(const std::stop_token& stop) {
     Accounts dirty = std::exchange(dirty_, {});
     lock.unlock();
     write(std::move(dirty));
-    if (ticked) {
-      tick();
-      arm();
-    }
+    if (ticked) tick();
     lock.lock();
     ticked_ = ticks;
     done_ = wanted_ - dirty_.size();
@@ -213,6 +210,7 @@ Outcome<void> Journal::connect() {
   }
   if (epoch_ == 0) ahead_ = calendar_->ahead();
   store_ = std::move(*opened);
+  watching_ = store_->shared();
   epoch_ = store_->epoch();
   while (!rows_of_others.empty()) {
     Batch batch;
@@ -288,7 +286,8 @@ void Journal::fail(Failure failure) {
   become(fenced ? JournalStatus::State::kFenced : JournalStatus::State::kFailed,
          std::move(failure));
   for (const auto& account : accounts()) account->failed();
-  arm();
+  watching_ = true;
+  arm(time_.clock.now());
 }
 
 void Journal::become(JournalStatus::State state, std::optional<Failure> failure) {

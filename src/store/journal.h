@@ -103,8 +103,7 @@ class Journal final : public Backer, private Alarm {
   void rewrite_all(Accounts& accounts, Batch& batch, Nanos jump);
   void write(Accounts dirty);
   void tick();
-  // For the next tick: soon, if there is something to find out.
-  void arm();
+  void arm(Instant now);  // for the next tick
   void sweep(Batch& batch);
   void fail(Failure failure);
   void become(JournalStatus::State state, std::optional<Failure> failure = {});
@@ -129,6 +128,7 @@ class Journal final : public Backer, private Alarm {
   const std::string owner_;
   std::atomic<Policy> policy_ = Policy::kDeny;
   std::atomic<Nanos> commit_time_ = Nanos{0};
+  std::atomic<bool> watching_ = true;  // there is something to find out each second
 
   // The thread's own.
   std::unique_ptr<Store> store_;
