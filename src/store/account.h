@@ -5,7 +5,6 @@
 // for all that was admitted.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -41,6 +41,22 @@ TEST(Calendar, FollowsAWallThatJumpsAheadAndStaysThere) {
   EXPECT_EQ(calendar.now(), before + 24h);
 }
 
+// A clock on which an hour passes between any two readings: a process that is stopped for long.
+class SlowlyReadClock final : public Clock {
+ public:
+  CalendarTime wall() const override { return CalendarTime{read().time_since_epoch()}; }
+
+ private:
+  Instant read() const override { return now_ += 1h; }
+  mutable Instant now_{};
+};
+
+TEST(Calendar, ARestBetweenTwoReadingsPutsItAheadOfNothing) {
+  const SlowlyReadClock clock;
+  const Calendar calendar{clock};
+  for (int i = 0; i < 3; ++i) EXPECT_LE(calendar.ahead(), 0h);
+}
+
 TEST(Calendar, IsNeverBeforeWhatAnEarlierProcessSaw) {
   SimulatedTime time;
   const Calendar calendar{time};

@@ -29,8 +29,11 @@ class Calendar {
   }
 
  private:
+  // The wall is read first: who is stopped between the two readings finds less and not more, which
+  // the next look makes good.
   Nanos wall_ahead() const {
-    return clock_.wall().time_since_epoch() - clock_.now().time_since_epoch();
+    const CalendarTime wall = clock_.wall();
+    return wall.time_since_epoch() - clock_.now().time_since_epoch();
   }
   // How far the calendar is ahead of the clock.
   Nanos look() const { return raise(wall_ahead()); }
