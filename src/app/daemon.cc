@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/built_in.h"
+#include "proxy/proxy.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
 #include "server/status_api.h"
@@ -83,7 +84,7 @@ struct Daemon::Door {
 struct Daemon::Parts {
   Parts(std::unique_ptr<Door> opened, TimeSource time, server::Log& log,
         std::shared_ptr<const Calendar> calendar, std::unique_ptr<server::EventHub> hub,
-        std::unique_ptr<store::Journal> kept)
+        std::unique_ptr<store::Journal> kept, std::shared_ptr<net::TlsClient> tls)
       : event_hub(std::move(hub)),
         events(*event_hub),
         journal(std::move(kept)),
@@ -91,6 +92,12 @@ struct Daemon::Parts {
         permits(time, [&log, this](const server::PermitTable::Held& held,
                                    Nanos age) { note_expired(log, held, age); }),
         acquire(resources, permits, events, time.clock),
+        proxy({.resources = resources,
+               .events = events,
+               .log = log,
+               .clock = time.clock,
+               .tls = std::move(tls),
+               .tokenizers = Tokenizers::built_in()}),
         door(std::move(opened)) {}
 
   void note_expired(server::Log& log, const server::PermitTable::Held& held, Nanos age) {
@@ -110,6 +117,7 @@ struct Daemon::Parts {
   Resources resources;
   server::PermitTable permits;
   server::AcquireApi acquire;
+  proxy::Proxy proxy;
   std::unique_ptr<server::StatusApi> status;
   std::unique_ptr<Door> door;  // shut before the rest goes
 };
@@ -168,8 +176,10 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   auto events = std::make_unique<server::EventHub>(time);
   auto journal = daemon->open_journal(model->main, calendar, *events);
   if (!journal) return std::unexpected(std::move(journal.error()));
+  auto tls = net::make_tls_client();
+  if (!tls) return std::unexpected(Failure{.exit_code = 1, .lines = {std::move(tls.error())}});
   auto parts = std::make_unique<Parts>(std::move(door), time, log, calendar, std::move(events),
-                                       std::move(*journal));
+                                       std::move(*journal), std::move(*tls));
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
   }
@@ -186,6 +196,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .durability = std::string{parts->journal == nullptr ? name(Durability::kNone)
                                                           : name(model->main.durability)}});
   parts->acquire.add_routes(parts->door->router);
+  parts->proxy.add_routes(parts->door->router);
   parts->status->add_routes(parts->door->router);
   parts->door->listener->start();
   parts->status->set_ready(true);

@@ -5,21 +5,31 @@
 
 #include <algorithm>
 
+#include "net/characters.h"
 #include "net/host.h"
 
 namespace weir::server {
 namespace {
 
-// The token of `Authorization: Bearer` or `X-Weir-Token`; empty if there is none.
-std::string_view token_of(const net::Fields& fields) {
-  if (const auto token = fields.find("x-weir-token")) return *token;
+struct SentToken {
+  std::string_view field = {};
+  std::string_view token = {};
+};
+
+// The token of `X-Weir-Token`, of `Authorization: Bearer`, or of the field in which an SDK sends
+// its key; empty if there is none.
+SentToken token_of(const net::Fields& fields) {
+  if (const auto token = fields.find("x-weir-token")) return {"x-weir-token", *token};
   const std::string_view authorization = fields.find("authorization").value_or("");
   constexpr std::string_view kBearer = "bearer ";
-  const bool bearer =
-      authorization.size() > kBearer.size() &&
-      std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer,
-                         [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-  return bearer ? authorization.substr(kBearer.size()) : std::string_view{};
+  if (authorization.size() > kBearer.size() &&
+      net::same_ignoring_case(authorization.substr(0, kBearer.size()), kBearer)) {
+    return {"authorization", authorization.substr(kBearer.size())};
+  }
+  for (const std::string_view field : {"x-api-key", "api-key", "x-goog-api-key"}) {
+    if (const auto key = fields.find(field)) return {field, *key};
+  }
+  return {};
 }
 
 bool allows(Scope scope, Need need) {
@@ -97,12 +107,12 @@ std::expected<Identity, Denial> Access::check(const net::RequestHead& head, std:
 
   if (need == Need::kNothing || rules->tokens.empty()) return Identity{.name = std::string{peer}};
 
-  const std::string_view sent = token_of(head.fields);
-  if (sent.empty()) {
+  const SentToken sent = token_of(head.fields);
+  if (sent.token.empty()) {
     return std::unexpected(
         Denial{401, "token_missing", "send a token: Authorization: Bearer … or X-Weir-Token: …"});
   }
-  const Hash hash = hash_of(sent);
+  const Hash hash = hash_of(sent.token);
   const Token* found = nullptr;
   for (const Token& token : rules->tokens) {
     if (CRYPTO_memcmp(token.hash.data(), hash.data(), hash.size()) == 0) found = &token;
@@ -116,7 +126,7 @@ std::expected<Identity, Denial> Access::check(const net::RequestHead& head, std:
                                       std::string{weir::name(found->scope)} + "; this call needs " +
                                       std::string{name(need)}});
   }
-  return Identity{.name = found->name, .scope = found->scope};
+  return Identity{.name = found->name, .scope = found->scope, .token_field = sent.field};
 }
 
 }  // namespace weir::server

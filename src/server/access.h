@@ -34,7 +34,8 @@ class Access {
   explicit Access(const MainConfig& config) { apply(config); }
   void apply(const MainConfig& config);
 
-  // `peer`: the address it comes from. `streams`: the answer is a stream of events.
+  // `peer`: the address it comes from. `streams`: the answer is a stream of events. A token is also
+  // looked for where SDKs put a provider's key.
   std::expected<Identity, Denial> check(const net::RequestHead& head, std::string_view peer,
                                         Need need, bool streams) const;
 

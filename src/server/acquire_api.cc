@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "net/host.h"
+#include "server/refusal.h"
 #include "server/text.h"
 
 namespace weir::server {
@@ -31,57 +32,8 @@ thread_local std::array<unsigned char, 64 * 1024> JsonScratch::buffer_;
 // next one.
 constexpr Nanos kStorePatience = std::chrono::milliseconds{50};
 
-// The permit was granted, but nobody is there to use it: as if it had never been.
-void give_back(Permit permit) {
-  Cost nothing;
-  for (std::size_t i = 0; i < kUnitCount; ++i) nothing = nothing.with(static_cast<Unit>(i), 0);
-  if (permit) (void)permit.settle(nothing);
-}
-
-// What RateLimit's quota unit is called in the IETF draft, and by us where it has no word.
-std::string_view quota_unit(Unit unit) {
-  return unit == Unit::kSlots ? "concurrent-requests" : name(unit);
-}
-
-// A name of ours inside a structured field's quotes.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c >= 0x20 && c < 0x7F ? c : '?';
-  }
-  return out + '"';
-}
-
-std::string refusal_fields(const Refusal& refusal) {
-  std::string fields = fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n",
-                                   ceil_seconds(refusal.retry_after), ceil_ms(refusal.retry_after));
-  const GateMetrics metrics = refusal.gate->metrics();
-  if (refusal.limit >= metrics.limits.size()) return fields;
-  const LimitStatus& limit = metrics.limits[refusal.limit];
-  const std::string called = quoted(limit.name);
-  fmt::format_to(std::back_inserter(fields), "RateLimit: {};r={};t={}\r\n", called,
-                 std::max<Amount>(limit.available, 0), ceil_seconds(refusal.retry_after));
-  fmt::format_to(std::back_inserter(fields), "RateLimit-Policy: {};q={};qu=\"{}\"", called,
-                 limit.amount, quota_unit(limit.unit));
-  if (limit.period > Nanos{0}) {
-    fmt::format_to(std::back_inserter(fields), ";w={}", ceil_seconds(limit.period));
-  }
-  fields += "\r\n";
-  return fields;
-}
-
 void permit_unknown(Responder& responder) {
   responder.error(404, "permit_unknown", "no such permit: released, expired or never granted");
-}
-
-// In the place of a limit's name.
-constexpr std::string_view kPaused = "paused";
-
-std::string limit_text(const Resource& resource, const Refusal& refusal) {
-  if (refusal.gate == nullptr) return {};
-  if (refusal.limit == Gate::kHeld && resource.paused()) return std::string{kPaused};
-  return refusal.gate->limit_name(refusal.limit);
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ std::string_view reason(int status) {
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";
+    case 502: return "Bad Gateway";
     case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
     case 505: return "HTTP Version Not Supported";
     default: return "Status";
   }
@@ -42,7 +44,7 @@ std::string_view explanation(net::HttpFault fault) {
   using enum net::HttpFault;
   switch (fault) {
     case kBadMessage: return "this is not HTTP/1.1 that can be read in only one way";
-    case kBodyTooLarge: return "the body is larger than 1 MiB";
+    case kBodyTooLarge: return "the body is larger than is allowed here (1 MiB, or `max_body`)";
     case kTargetTooLong: return "the target is too long";
     case kExpectation: return "no expectation but 100-continue is known";
     case kHeadTooLarge: return "the head is larger than 16 KiB or has more than 100 fields";
@@ -75,8 +77,34 @@ Stream::~Stream() { connection_->end_stream(); }
 
 bool Stream::send(std::string_view bytes) { return connection_->send_piece(bytes); }
 
+bool Relay::active() const { return connection_->relays(exchange_); }
+
+void Relay::reply(const Reply& reply) {
+  if (active()) connection_->relay_reply(reply);
+}
+
+void Relay::begin(int status) {
+  if (active()) connection_->relay_begin(status);
+}
+
+bool Relay::keeps_alive() const { return connection_->keeps_alive(); }
+
+void Relay::send(std::initializer_list<std::string_view> pieces) {
+  if (active()) connection_->relay_send(pieces);
+}
+
+std::size_t Relay::unsent() const { return active() ? connection_->unsent() : 0; }
+
+void Relay::finish(bool keep) {
+  if (active()) connection_->relay_finish(keep);
+}
+
+void Relay::abort() {
+  if (active()) connection_->close();
+}
+
 Connection::Connection(Loop& loop, asio::ip::tcp::socket socket)
-    : loop_(loop), socket_(std::move(socket)), peer_(address_of(socket_)) {}
+    : loop_(loop), socket_(std::move(socket)), peer_(address_of(socket_)), share_(loop.bodies) {}
 
 void Connection::start() {
   boost::system::error_code ignored;
@@ -102,6 +130,7 @@ void Connection::note_gone() {
     const std::lock_guard lock{pieces_mutex_};
     stream_open_ = false;
   }
+  on_drained_ = nullptr;
   if (auto on_gone = std::exchange(on_gone_, nullptr)) on_gone();
 }
 
@@ -119,7 +148,8 @@ bool Connection::reads_on() const {
   switch (phase_) {
     case Phase::kReading:
     case Phase::kEnding: return unsent_.empty();
-    case Phase::kAnswering: return in_.size() < kAheadMax;
+    case Phase::kAnswering:
+    case Phase::kRelaying: return in_.size() < kAheadMax;
     case Phase::kStreaming: return true;
     case Phase::kClosed: return false;
   }
@@ -132,7 +162,8 @@ void Connection::on_readable() {
       ::recv(socket_.native_handle(), loop_.received.data(), loop_.received.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_readable();
   // Half-closed, perhaps: it still gets what it is owed, and then this comes again.
-  if (got == 0 && !unsent_.empty() && phase_ != Phase::kStreaming) return;
+  const bool passing = phase_ == Phase::kStreaming || phase_ == Phase::kRelaying;
+  if (got == 0 && !unsent_.empty() && !passing) return;
   if (got <= 0) return close();
   const std::string_view bytes{loop_.received.data(), static_cast<std::size_t>(got)};
   switch (phase_) {
@@ -142,10 +173,11 @@ void Connection::on_readable() {
         serve(bytes);
       } else {
         in_ += bytes;
-        serve(in_);
+        if (holds(in_.size())) serve(in_);
       }
       break;
     case Phase::kAnswering:
+    case Phase::kRelaying:
       in_ += bytes;  // pipelined: its turn comes
       wait_readable();
       break;
@@ -200,6 +232,7 @@ bool Connection::serve_one(std::string_view& bytes) {
   searched_ = wanted_ = 0;
   continued_ = false;
   chunks_.reset();
+  share_ = BodyShare{loop_.bodies};
   return true;
 }
 
@@ -208,7 +241,7 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
                                                      std::string_view bytes) {
   const std::string_view rest = bytes.substr(head_bytes);
   if (!head.body.chunked) {
-    if (head.body.length > kBodyMax) {
+    if (head.body.length > kBodyMax && head.body.length > body_max(head)) {
       refuse(net::HttpFault::kBodyTooLarge);
       return {};
     }
@@ -217,12 +250,13 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
     }
     wanted_ = head_bytes + head.body.length;
   } else {
-    if (chunks_ == nullptr) chunks_ = std::make_unique<Chunks>(head_bytes);
+    if (chunks_ == nullptr) chunks_ = std::make_unique<Chunks>(head_bytes, body_max(head));
     const auto taken = chunks_->decoder.feed(rest, chunks_->body);
     if (!taken) {
       refuse(taken.error());
       return {};
     }
+    if (!holds(chunks_->body.size())) return {};
     if (chunks_->decoder.done()) return Whole{chunks_->body, head_bytes + *taken};
   }
   if (head.expects_continue && !std::exchange(continued_, true)) {
@@ -231,11 +265,22 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
   return {};
 }
 
+std::size_t Connection::body_max(const net::RequestHead& head) const {
+  return loop_.router.body_max(head, peer_).value_or(kBodyMax);
+}
+
+bool Connection::holds(std::size_t body_bytes) {
+  if (share_.grow_to(body_bytes)) return true;
+  refuse(503, "too_many_bodies", "too many large bodies are being read; send it again later");
+  flush();
+  return false;
+}
+
 void Connection::answer(const net::RequestHead& head, std::string_view body) {
   count(loop_.counts.requests);
   phase_ = Phase::kAnswering;
   ++exchange_;
-  loop_.router.dispatch(head, body, peer_, *this);
+  loop_.router.dispatch(head, body, share_, peer_, *this);
 }
 
 void Connection::refuse(net::HttpFault fault) {
@@ -259,10 +304,14 @@ void Connection::append_head(const Reply& reply) {
   if (!keep_alive_) out += "Connection: close\r\n";
 }
 
+void Connection::count_reply(int status) {
+  const auto status_class = static_cast<std::size_t>(status / 100);
+  count(loop_.counts.replies_by_class[std::min<std::size_t>(status_class, 5)]);
+}
+
 void Connection::reply(const Reply& reply) {
   if (phase_ != Phase::kAnswering) return;
-  const auto status_class = static_cast<std::size_t>(reply.status / 100);
-  count(loop_.counts.replies_by_class[std::min<std::size_t>(status_class, 5)]);
+  count_reply(reply.status);
   append_head(reply);
   loop_.out += "Content-Length: ";
   append_number(loop_.out, reply.body.size());
@@ -291,6 +340,35 @@ std::shared_ptr<Stream> Connection::stream(std::string_view content_type,
     stream_open_ = true;
   }
   return std::make_shared<Stream>(shared_from_this());
+}
+
+Relay Connection::relay(std::move_only_function<void()> on_drained,
+                        std::move_only_function<void()> on_gone) {
+  phase_ = Phase::kRelaying;
+  on_drained_ = std::move(on_drained);
+  on_gone_ = std::move(on_gone);
+  return Relay{shared_from_this(), exchange_};
+}
+
+void Connection::relay_reply(const Reply& answer) {
+  const auto drained = std::exchange(on_drained_, nullptr);  // may hold the last of its owner
+  const auto gone = std::exchange(on_gone_, nullptr);
+  phase_ = Phase::kAnswering;
+  reply(answer);
+  proceed();
+}
+
+void Connection::relay_send(std::initializer_list<std::string_view> pieces) {
+  for (const std::string_view piece : pieces) loop_.out += piece;
+  flush();
+}
+
+void Connection::relay_finish(bool keep) {
+  const auto drained = std::exchange(on_drained_, nullptr);
+  const auto gone = std::exchange(on_gone_, nullptr);
+  phase_ = keep && keep_alive_ ? Phase::kReading : Phase::kEnding;
+  since_ = loop_.clock.now();
+  proceed();
 }
 
 void Connection::resume(std::uint64_t exchange, std::move_only_function<void(Responder*)> answer) {
@@ -356,6 +434,7 @@ void Connection::flush() {
     if (sent < 0) break;
     out.remove_prefix(static_cast<std::size_t>(sent));
   }
+  const bool drained = !unsent_.empty() && out.empty();
   if (unsent_.empty()) {
     if (!out.empty()) unsent_.assign(out);
   } else {
@@ -374,6 +453,10 @@ void Connection::flush() {
   } else {
     unsent_ = {};
     if (phase_ == Phase::kEnding) end();
+    if (phase_ == Phase::kRelaying && on_drained_ && drained) {
+      on_drained_();
+      if (phase_ == Phase::kClosed) return;
+    }
   }
   wait_readable();
 }
@@ -408,7 +491,7 @@ void Connection::sweep(Instant now) {
     return std::chrono::seconds{static_cast<std::int64_t>(bytes) / kBytesPerSecondMin};
   };
   if (!unsent_.empty()) {
-    if (now - since_ > grace) close();
+    if (now - since_ > (phase_ == Phase::kRelaying ? kRelayTimeout : grace)) close();
     return;
   }
   switch (phase_) {
@@ -431,6 +514,7 @@ void Connection::sweep(Instant now) {
       break;
     case Phase::kAnswering:
     case Phase::kStreaming:
+    case Phase::kRelaying:
     case Phase::kClosed: break;
   }
 }

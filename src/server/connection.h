@@ -21,7 +21,7 @@ namespace weir::server {
 
 class Connection final : public std::enable_shared_from_this<Connection>, private Responder {
  public:
-  static constexpr std::size_t kBodyMax = 1024 * 1024;
+  static constexpr std::size_t kBodyMax = 1024 * 1024;  // unless its route says otherwise
   // What is read ahead while an answer is outstanding. While answers are unsent nothing is.
   static constexpr std::size_t kAheadMax = 64 * 1024;
   static constexpr Nanos kHeadTimeout = std::chrono::seconds{5};
@@ -29,6 +29,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   // A body may take kHeadTimeout plus its bytes at this rate. Of its answers a client must have
   // taken some, as the socket tells it, every kHeadTimeout.
   static constexpr std::int64_t kBytesPerSecondMin = 4096;
+  // Of what another server says it must have taken some every so often.
+  static constexpr Nanos kRelayTimeout = std::chrono::minutes{1};
 
   Connection(Loop& loop, boost::asio::ip::tcp::socket socket);
 
@@ -43,13 +45,25 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool send_piece(std::string_view bytes);
   void end_stream();
 
+  // On the loop's thread: see Relay.
+  bool relays(std::uint64_t exchange) const {
+    return phase_ == Phase::kRelaying && exchange_ == exchange;
+  }
+  void relay_reply(const Reply& reply);
+  void relay_begin(int status) { count_reply(status); }
+  void relay_send(std::initializer_list<std::string_view> pieces);
+  void relay_finish(bool keep);
+  bool keeps_alive() const { return keep_alive_; }
+  std::size_t unsent() const { return unsent_.size(); }
+
  private:
   friend struct Loop;
   enum class Phase : std::uint8_t {
     kReading,    // a request, or nothing yet
     kAnswering,  // by the handler, now or later
     kStreaming,
-    kEnding,  // everything is answered; reads until the client closes
+    kRelaying,  // what another server answers
+    kEnding,    // everything is answered; reads until the client closes
     kClosed,
   };
 
@@ -57,6 +71,9 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   Later later(std::move_only_function<void()> on_gone) override;
   std::shared_ptr<Stream> stream(std::string_view content_type,
                                  std::move_only_function<void()> on_gone) override;
+  Relay relay(std::move_only_function<void()> on_drained,
+              std::move_only_function<void()> on_gone) override;
+  Loop& loop() override { return loop_; }
 
   void wait_readable();
   // Whether there is room for what the client sends, or its end matters.
@@ -73,9 +90,13 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   };
   std::optional<Whole> body_of(const net::RequestHead& head, std::size_t head_bytes,
                                std::string_view bytes);
+  std::size_t body_max(const net::RequestHead& head) const;
+  // Whether there is memory for so much of a body; if not, that is the answer.
+  bool holds(std::size_t body_bytes);
   void answer(const net::RequestHead& head, std::string_view body);
   void refuse(net::HttpFault fault);
   void refuse(int status, std::string_view code, std::string_view message);
+  void count_reply(int status);
   void append_head(const Reply& reply);
   void flush();
   void wait_writable();
@@ -103,14 +124,16 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   std::size_t searched_ = 0;  // of in_, for the end of the head
   std::size_t wanted_ = 0;    // bytes until the request is whole, where known
   struct Chunks {
-    explicit Chunks(std::size_t head) : head_bytes(head), decoder(kBodyMax) {}
+    Chunks(std::size_t head, std::size_t body_max) : head_bytes(head), decoder(body_max) {}
     std::size_t head_bytes;  // in_ holds no more than the head
     net::ChunkedDecoder decoder;
     std::string body;
   };
   std::unique_ptr<Chunks> chunks_;
+  BodyShare share_;  // of the body that is being read
   std::string unsent_;
   std::move_only_function<void()> on_gone_;
+  std::move_only_function<void()> on_drained_;
 
   // Pieces of a stream that other threads have left.
   std::mutex pieces_mutex_;

@@ -1,15 +1,19 @@
-// What a handler gets and how it answers: now, later from any thread, or as an endless stream.
+// What a handler gets and how it answers: now, later from any thread, as an endless stream, or by
+// passing on what another server says.
 //
-// A handler runs on its connection's loop and must not block there. It answers in one of three
-// ways before it returns: reply(), later() or stream().
+// A handler runs on its connection's loop and must not block there. It answers in one of four
+// ways before it returns: reply(), later(), stream() or relay().
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "config/model.h"
 #include "net/http_head.h"
@@ -17,11 +21,59 @@
 namespace weir::server {
 
 class Connection;
+struct Loop;
+
+// Bytes of large bodies in memory, of all connections together.
+class BodyMemory {
+ public:
+  explicit BodyMemory(std::size_t max) : max_(max) {}
+  bool take(std::size_t bytes) {
+    if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= max_) return true;
+    give_back(bytes);
+    return false;
+  }
+  void give_back(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::size_t max_;
+  std::atomic<std::size_t> used_{0};
+};
+
+// A part of it, given back at the end of its life.
+class BodyShare {
+ public:
+  // What a body may have without a share.
+  static constexpr std::size_t kFree = 64 * 1024;
+
+  explicit BodyShare(BodyMemory& memory) : memory_(&memory) {}
+  BodyShare(BodyShare&& other) noexcept
+      : memory_(other.memory_), bytes_(std::exchange(other.bytes_, 0)) {}
+  BodyShare& operator=(BodyShare&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~BodyShare() { memory_->give_back(bytes_); }
+
+  // Makes it enough for a body of `bytes`; false if there is not as much left.
+  bool grow_to(std::size_t bytes) {
+    if (bytes <= kFree || bytes <= bytes_) return true;
+    if (!memory_->take(bytes - bytes_)) return false;
+    bytes_ = bytes;
+    return true;
+  }
+
+ private:
+  BodyMemory* memory_;
+  std::size_t bytes_ = 0;
+};
 
 // Who asks, as far as we know: a token's name, or the address it comes from.
 struct Identity {
   std::string name;
   Scope scope = Scope::kAdmin;
+  std::string_view token_field = {};  // the field its token came in, in lower case
 };
 
 // Its views end with the handler's return.
@@ -30,6 +82,7 @@ struct HttpRequest {
   std::string_view body;
   const Identity& client;
   std::array<std::string, 2> parameters = {};  // of the route's pattern, decoded
+  BodyShare* share = nullptr;  // of the body; to be taken by who keeps it for longer
 };
 
 struct Reply {
@@ -77,6 +130,36 @@ class Stream {
   std::shared_ptr<Connection> connection_;
 };
 
+// An answer that comes from elsewhere, piece by piece. On the loop's thread alone; all but unsent()
+// do nothing once the client has gone.
+class Relay {
+ public:
+  Relay(std::shared_ptr<Connection> connection, std::uint64_t exchange)
+      : connection_(std::move(connection)), exchange_(exchange) {}
+
+  // An answer of our own, instead.
+  void reply(const Reply& reply);
+
+  // An answer with this status is to be sent, its head first, as it is: "Connection: close"
+  // belongs into it unless keeps_alive().
+  void begin(int status);
+  bool keeps_alive() const;
+  // Sends one after the other. What the client does not take at once waits; see on_drained of
+  // Responder::relay().
+  void send(std::initializer_list<std::string_view> pieces);
+  std::size_t unsent() const;
+  // The answer is whole. Without `keep` the end of the connection is its end.
+  void finish(bool keep);
+  // The rest will not come: the connection breaks off, so that the client knows.
+  void abort();
+
+ private:
+  bool active() const;
+
+  std::shared_ptr<Connection> connection_;
+  std::uint64_t exchange_;
+};
+
 class Responder {
  public:
   Responder() = default;
@@ -89,6 +172,10 @@ class Responder {
   // The head goes out at once. `on_gone` is called on the loop when the client goes away.
   virtual std::shared_ptr<Stream> stream(std::string_view content_type,
                                          std::move_only_function<void()> on_gone) = 0;
+  // `on_drained` is called on the loop whenever the client has taken all that was sent.
+  virtual Relay relay(std::move_only_function<void()> on_drained,
+                      std::move_only_function<void()> on_gone) = 0;
+  virtual Loop& loop() = 0;
 
   void error(int status, std::string_view code, std::string_view message,
              std::string_view fields = {}) {

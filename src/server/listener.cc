@@ -34,6 +34,7 @@ void Loop::sweep() {
     const std::shared_ptr<Connection> connection = *next++;
     connection->sweep(now);
   }
+  if (part != nullptr) part->sweep();
 }
 
 void Loop::stop_serving() {
@@ -60,9 +61,9 @@ struct Listener::Acceptor {
 };
 
 Listener::Listener(const Options& options, const Router& router, TimeSource time, Log& log)
-    : options_(options), time_(time), log_(log) {
+    : options_(options), time_(time), log_(log), bodies_(options.body_bytes_max) {
   for (unsigned i = 0; i < std::max(options.threads, 1U); ++i) {
-    loops_.push_back(std::make_unique<Loop>(router, time.clock, open_));
+    loops_.push_back(std::make_unique<Loop>(router, time.clock, open_, bodies_));
     loops_.back()->set_date();
   }
   acceptor_ = std::make_unique<Acceptor>(loops_[0]->io);

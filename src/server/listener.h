@@ -31,6 +31,7 @@ class Listener final : private Alarm {
     Listen listen;
     unsigned threads = 1;
     std::size_t connections_max = 20'000;
+    std::size_t body_bytes_max = 512 * 1024 * 1024;  // of large bodies, all connections together
   };
 
   // Binds the address; nothing is served before start(). Fails with kUnavailable and a sentence
@@ -63,6 +64,7 @@ class Listener final : private Alarm {
   const TimeSource time_;
   Log& log_;
   std::atomic<std::size_t> open_{0};
+  BodyMemory bodies_;
   std::vector<std::unique_ptr<struct Loop>> loops_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::thread> threads_;

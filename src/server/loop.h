@@ -28,9 +28,20 @@ inline void count(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// What somebody else keeps on a loop, for as long as it lives.
+struct LoopPart {
+  virtual ~LoopPart() = default;
+  virtual void sweep() = 0;
+};
+
 struct Loop {
-  Loop(const Router& the_router, const Clock& the_clock, std::atomic<std::size_t>& all_open)
-      : router(the_router), clock(the_clock), open(all_open), received(kReceiveBytes) {}
+  Loop(const Router& the_router, const Clock& the_clock, std::atomic<std::size_t>& all_open,
+       BodyMemory& all_bodies)
+      : router(the_router),
+        clock(the_clock),
+        open(all_open),
+        bodies(all_bodies),
+        received(kReceiveBytes) {}
 
   // Ends what is too slow or idle for too long.
   void sweep();
@@ -47,12 +58,14 @@ struct Loop {
   const Router& router;
   const Clock& clock;
   std::atomic<std::size_t>& open;  // connections of all loops
+  BodyMemory& bodies;              // likewise
   std::list<std::shared_ptr<Connection>> connections;
   std::vector<char> received;  // read buffer for whichever connection is being served
   std::string out;             // likewise what is to be sent
   std::string date;
   bool stopping = false;
   LoopCounts counts;
+  std::unique_ptr<LoopPart> part;  // of the proxy
 };
 
 }  // namespace weir::server

@@ -30,6 +30,10 @@ std::string error_body(std::string_view code, std::string_view message) {
 }
 
 void Router::add(Route route) {
+  if (route.pattern.ends_with('/')) {
+    below_.push_back(std::move(route));
+    return;
+  }
   const bool fixed = route.pattern.find('{') == std::string::npos;
   Place& place = fixed ? fixed_[route.pattern] : patterns_[route.pattern];
   if (place.routes.empty() && !fixed) {
@@ -49,6 +53,7 @@ std::vector<std::string> Router::list() const {
   };
   add_all(fixed_);
   add_all(patterns_);
+  for (const Route& route : below_) all.push_back(route.method + " " + route.pattern);
   return all;
 }
 
@@ -71,11 +76,26 @@ const Router::Place* Router::find(std::string_view path, Parameters& parameters)
   return nullptr;
 }
 
-void Router::dispatch(const net::RequestHead& head, std::string_view body, std::string_view peer,
-                      Responder& responder) const {
+const Router::Route* Router::find_below(std::string_view path) const {
+  const auto found = std::ranges::find_if(
+      below_, [&](const Route& route) { return path.starts_with(route.pattern); });
+  return found == below_.end() ? nullptr : &*found;
+}
+
+std::optional<std::size_t> Router::body_max(const net::RequestHead& head,
+                                            std::string_view peer) const {
+  const Route* route = find_below(head.path);
+  if (route == nullptr || !route->body_max || !access_.check(head, peer, route->need, false)) {
+    return {};
+  }
+  return route->body_max(head);
+}
+
+void Router::dispatch(const net::RequestHead& head, std::string_view body, BodyShare& share,
+                      std::string_view peer, Responder& responder) const {
   Parameters parameters;
-  const Place* place = find(head.path, parameters);
-  const Route* route = nullptr;
+  const Route* route = find_below(head.path);
+  const Place* place = route != nullptr ? nullptr : find(head.path, parameters);
   if (place != nullptr) {
     const auto found = std::ranges::find_if(place->routes, [&](const Route& known) {
       return known.method == (head.method == "HEAD" && !known.streams ? "GET" : head.method);
@@ -89,11 +109,12 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, std::
                                     route != nullptr && route->streams);
   if (!client) {
     const Denial& denial = client.error();
+    if (route != nullptr && route->deny) return route->deny(head, denial, responder);
     responder.error(denial.status, denial.code, denial.message,
                     denial.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
     return;
   }
-  if (place == nullptr) {
+  if (place == nullptr && route == nullptr) {
     responder.error(404, "path_unknown",
                     "there is nothing at " + std::string{head.path} + "; see /openapi.json");
     return;
@@ -110,8 +131,9 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, std::
                     allow + "\r\n");
     return;
   }
-  route->handler({.head = head, .body = body, .client = *client, .parameters = parameters},
-                 responder);
+  route->handler(
+      {.head = head, .body = body, .client = *client, .parameters = parameters, .share = &share},
+      responder);
 }
 
 }  // namespace weir::server

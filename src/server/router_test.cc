@@ -26,6 +26,10 @@ struct Keeper final : Responder {
   std::shared_ptr<Stream> stream(std::string_view, std::move_only_function<void()>) override {
     return nullptr;
   }
+  Relay relay(std::move_only_function<void()>, std::move_only_function<void()>) override {
+    return Relay{nullptr, 0};
+  }
+  Loop& loop() override { std::abort(); }
 
   Kept& kept;
 };
@@ -63,7 +67,8 @@ struct RouterTest : testing::Test {
     if (!head) {
       ADD_FAILURE() << text;
     } else {
-      router.dispatch(*head, "", "peer", keeper);
+      BodyShare share{memory};
+      router.dispatch(*head, "", share, "peer", keeper);
     }
     return kept;
   }
@@ -73,6 +78,7 @@ struct RouterTest : testing::Test {
     config.tokens = {{"ops", Scope::kAdmin, Secret{"token"}}};
     return config;
   }
+  BodyMemory memory{0};
   Access access{config()};
   Router router{access};
 };

@@ -1,0 +1,418 @@
+#include "proxy/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+
+#include "provider/account.h"
+#include "provider/answers.h"
+#include "provider/prices.h"
+#include "server/loop.h"
+#include "server/refusal.h"
+#include "server/text.h"
+
+namespace weir::proxy {
+namespace {
+
+using server::append_json;
+using server::ceil_ms;
+using server::ceil_seconds;
+
+// However patient a client is, a provider that refuses this often has more to say to it.
+constexpr int kAttemptsMax = 32;
+
+void add(Tally::Count& count, std::int64_t by = 1) {
+  count.fetch_add(static_cast<std::uint64_t>(by), std::memory_order_relaxed);
+}
+
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
+         method == "OPTIONS";
+}
+
+// A call that makes text: a provider that says it is overloaded has not begun with it.
+bool is_inference(Api api) { return api != Api::kOther; }
+
+Framing framing_of(const net::ResponseHead& head, std::string_view method, bool altered,
+                   bool http_1_0) {
+  using enum Framing::Kind;
+  if (method == "HEAD" || head.status == 204 || head.status == 304) return {kNone};
+  const bool length_known = !head.body.chunked && !head.body.until_close;
+  if (length_known && !altered) return {kLength, head.body.length};
+  return {http_1_0 ? kClose : kChunked};
+}
+
+// The head as text again, for the time after its bytes are gone.
+std::string text_of(const net::ResponseHead& head) {
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
+  for (const net::Field& field : head.fields.all()) {
+    text.append(field.name).append(": ").append(field.value).append("\r\n");
+  }
+  return text + "\r\n";
+}
+
+std::string retry_fields(Nanos retry_after) {
+  return fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n", ceil_seconds(retry_after),
+                     ceil_ms(retry_after));
+}
+
+// SDKs obey a Retry-After to the millisecond: told the same, they would all come back at once.
+Nanos spread(Nanos retry_after, Instant now) {
+  const auto noise =
+      static_cast<std::uint64_t>(now.time_since_epoch().count()) * 0x9E37'79B9'7F4A'7C15ULL;
+  const Nanos at_most = std::min<Nanos>(retry_after / 4, std::chrono::seconds{10});
+  return retry_after + Nanos{static_cast<std::int64_t>(
+                           (noise >> 32) * static_cast<std::uint64_t>(at_most.count()) >> 32)};
+}
+
+}  // namespace
+
+Outcome refusal_outcome(const ProviderConfig& provider, int status, std::string_view code,
+                        std::string_view message, std::optional<Nanos> retry_after) {
+  return {status,
+          refusal_body(
+              provider.profile,
+              {.status = status, .code = code, .message = message, .retry_after = retry_after}),
+          retry_after ? retry_fields(*retry_after) : std::string{}};
+}
+
+Exchange::Exchange(House& house, server::Loop& loop, net::UpstreamPool& pool, Errand errand)
+    : house_(house),
+      loop_(loop),
+      pool_(pool),
+      errand_(std::move(errand)),
+      request_{.cost = errand_.charge.cost,
+               .agent = errand_.agent,
+               .priority = errand_.route.priority,
+               .weight = errand_.route.weight},
+      tally_(errand_.resource->tally()) {}
+
+Exchange::~Exchange() = default;
+
+void Exchange::start(server::Responder& responder) {
+  const auto answer = [&](const Outcome& outcome) {
+    responder.reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
+  };
+  if (const auto outcome = exhausted()) return answer(*outcome);
+  auto permit = errand_.route.path.try_acquire(request_, errand_.arrived);
+  if (permit) {
+    attach(responder);
+    return send(std::move(*permit));
+  }
+  const bool waits = permit.error().kind == Refusal::Kind::kWait &&
+                     (errand_.deadline > errand_.arrived || permit.error().for_backing);
+  if (!waits) return answer(refused(permit.error()));
+  attach(responder);
+  tell("queued", {});
+  wait();
+}
+
+void Exchange::attach(server::Responder& responder) {
+  relay_.emplace(responder.relay([self = shared_from_this()] { self->on_drained(); },
+                                 [self = shared_from_this()] { self->on_gone(); }));
+}
+
+void Exchange::wait() {
+  ticket_ = errand_.route.path.acquire_async(
+      request_, errand_.deadline, [self = shared_from_this()](Result<Permit> result) mutable {
+        auto& io = self->loop_.io;
+        boost::asio::post(io, [self = std::move(self), result = std::move(result)]() mutable {
+          self->admitted(std::move(result));
+        });
+      });
+}
+
+void Exchange::admitted(Result<Permit> result) {
+  if (gone_) {
+    if (result) server::give_back(std::move(*result));
+    return;
+  }
+  if (result) return send(std::move(*result));
+  const Errc reason = result.error().code;
+  if (reason == Errc::kUnavailable) {
+    if (const auto outcome = exhausted()) return reply(*outcome);
+  }
+  if (reason != Errc::kDeadlineExceeded && reason != Errc::kNeverFits) return reply(ended(reason));
+  // One more try tells when to come back, or which limit it is.
+  auto permit = errand_.route.path.try_acquire(request_, house_.clock.now());
+  if (permit) return send(std::move(*permit));
+  reply(refused(permit.error()));
+}
+
+void Exchange::send(Permit permit) {
+  permit_ = std::move(permit);
+  settled_ = false;
+  ++attempts_;
+  add(tally_.sent);
+  if (house_.events.watched()) {
+    tell("forwarded", fmt::format(",\"waited_ms\":{},\"attempt\":{}",
+                                  ceil_ms(house_.clock.now() - errand_.arrived), attempts_));
+  }
+  call_ = pool_.call(errand_.origin,
+                     {.method = errand_.method,
+                      .head = errand_.head,
+                      .body = errand_.body,
+                      .patience = 2 * errand_.config->request_timeout},
+                     *this);
+}
+
+void Exchange::on_head(const net::ResponseHead& head) {
+  const auto self = shared_from_this();
+  status_ = head.status;
+  add(tally_.answers_by_class[std::min<std::size_t>(static_cast<std::size_t>(status_) / 100, 5)]);
+  if (status_ >= 400) {
+    refusal_head_ = text_of(head);
+    refusal_body_.clear();
+    return;
+  }
+  learn(read_signals(errand_.config->profile, head, {}, house_.clock.wall()));
+  if (errand_.facts.api != Api::kOther) {
+    usage_.emplace(head.fields.find("content-type").value_or(""));
+    for (const net::Field& field : head.fields.all()) usage_->field(field.name, field.value);
+    if (errand_.facts.hide_usage()) hider_.emplace();
+  }
+  begin(head);
+}
+
+void Exchange::on_body(std::string_view bytes) {
+  const auto self = shared_from_this();
+  if (begun_) return pass(bytes);
+  refusal_body_ += bytes;
+  if (refusal_body_.size() >= kSignalBodyBytes) judge(/*whole=*/false);
+}
+
+void Exchange::on_end() {
+  const auto self = shared_from_this();
+  if (!begun_) return judge(/*whole=*/true);
+  settle(status_ < 400 ? Ending::kAnswered : Ending::kRefused);
+  finish();
+}
+
+void Exchange::on_failure(net::UpstreamFault fault, std::string_view message) {
+  const auto self = shared_from_this();
+  add(tally_.failed);
+  settle(fault == net::UpstreamFault::kUnreachable ? Ending::kUnsent : Ending::kCut);
+  if (begun_) return relay_->abort();
+  const bool slow = fault == net::UpstreamFault::kTooSlow;
+  reply(refusal_outcome(*errand_.config, slow ? 504 : 502,
+                        slow ? "upstream_too_slow" : "upstream_failed", message));
+}
+
+void Exchange::on_drained() {
+  if (std::exchange(paused_, false) && call_ != nullptr) call_->resume();
+}
+
+void Exchange::on_gone() {
+  gone_ = true;
+  ticket_.cancel();
+  if (call_ != nullptr) add(tally_.cut);
+  call_.reset();
+  settle(Ending::kCut);
+}
+
+void Exchange::learn(const Signals& signals) {
+  using enum Signals::Kind;
+  if (signals.kind == kLimited) add(tally_.limited);
+  if (signals.kind == kOverloaded) add(tally_.overloaded);
+  if (signals.kind == kExhausted) {
+    add(tally_.exhausted);
+    house_.log.warning("a provider's quota is exhausted", {{"resource", errand_.config->name},
+                                                           {"model", errand_.facts.model},
+                                                           {"why", signals.reason}});
+  }
+  if (errand_.route.account != nullptr) {
+    errand_.route.account->answered(signals, errand_.charge.cost, house_.clock.now());
+  }
+}
+
+bool Exchange::tries_again(const Signals& signals) const {
+  const bool safe = signals.kind == Signals::Kind::kLimited ||
+                    (signals.kind == Signals::Kind::kOverloaded &&
+                     (is_inference(errand_.facts.api) || is_idempotent(errand_.method)));
+  const Nanos pause = signals.retry_after.value_or(Nanos{0});
+  return safe && attempts_ < kAttemptsMax && house_.clock.now() + pause < errand_.deadline;
+}
+
+void Exchange::judge(bool whole) {
+  const auto head = net::parse_response_head(refusal_head_, errand_.method);
+  const std::string body = std::exchange(refusal_body_, {});
+  const Signals signals =
+      read_signals(errand_.config->profile, *head,
+                   std::string_view{body}.substr(0, kSignalBodyBytes), house_.clock.wall());
+  learn(signals);
+  if (tries_again(signals)) {
+    add(tally_.retried);
+    call_.reset();
+    settle(Ending::kRefused);
+    tell("retried", fmt::format(",\"status\":{}", status_));
+    return wait();
+  }
+  begin(*head);
+  if (!body.empty()) pass(body);
+  if (!whole || gone_) return;
+  settle(Ending::kRefused);
+  finish();
+}
+
+void Exchange::begin(const net::ResponseHead& head) {
+  framing_ = framing_of(head, errand_.method, hider_.has_value(), errand_.http_1_0);
+  head_ = response_head(head, framing_, relay_->keeps_alive());
+  begun_ = true;
+  relay_->begin(status_);
+  // The head goes with the first bytes of the body; those of a stream may be long in coming.
+  const bool soon =
+      framing_.kind == Framing::Kind::kNone || framing_.kind == Framing::Kind::kLength;
+  if (!soon) boost::asio::post(loop_.io, [self = shared_from_this()] { self->send_head(); });
+}
+
+void Exchange::send_head() {
+  if (gone_ || head_.empty()) return;
+  relay_->send({std::exchange(head_, {})});
+}
+
+void Exchange::pass(std::string_view bytes) {
+  if (usage_) usage_->read(bytes);
+  if (hider_) {
+    shown_.clear();
+    hider_->pass(bytes, shown_);
+    bytes = shown_;
+  }
+  if (bytes.empty()) return;
+  const std::string head = std::exchange(head_, {});
+  if (framing_.kind == Framing::Kind::kChunked) {
+    relay_->send({head, fmt::format("{:x}\r\n", bytes.size()), bytes, "\r\n"});
+  } else {
+    relay_->send({head, bytes});
+  }
+  if (!gone_ && relay_->unsent() > 0 && call_ != nullptr && !std::exchange(paused_, true)) {
+    call_->pause();
+  }
+}
+
+void Exchange::finish() {
+  if (gone_) return;
+  call_.reset();
+  shown_.clear();
+  if (hider_) hider_->finish(shown_);
+  const std::string rest = std::exchange(shown_, {});
+  if (framing_.kind == Framing::Kind::kChunked) {
+    const std::string size = rest.empty() ? "" : fmt::format("{:x}\r\n", rest.size());
+    relay_->send({head_, size, rest, rest.empty() ? "" : "\r\n", "0\r\n\r\n"});
+  } else if (!head_.empty() || !rest.empty()) {
+    relay_->send({head_, rest});
+  }
+  if (!gone_) relay_->finish(framing_.kind != Framing::Kind::kClose);
+}
+
+void Exchange::settle(Ending ending) {
+  if (std::exchange(settled_, true)) return;
+  const UsageReader* answer = usage_ ? &*usage_ : nullptr;
+  const ProviderConfig& provider = *errand_.config;
+  (void)permit_.settle(settlement(provider, errand_.facts, errand_.charge, ending, answer));
+  permit_.release();
+  permit_ = {};
+  const auto usage = answer != nullptr ? answer->usage() : std::nullopt;
+  std::string more = fmt::format(",\"status\":{}", status_);
+  if (usage) {
+    house_.calibration.learn(errand_.facts, *usage);
+    add(tally_.input_tokens, usage->all_input());
+    add(tally_.cached_input_tokens, usage->cached_input);
+    add(tally_.output_tokens, usage->output);
+    fmt::format_to(std::back_inserter(more), ",\"input_tokens\":{},\"output_tokens\":{}",
+                   usage->all_input(), usage->output);
+    if (const auto price = price_of(provider, errand_.facts.model)) {
+      const Amount paid = micro_usd(*price, *usage, provider.profile);
+      add(tally_.micro_usd, paid);
+      more += ",\"usd\":" + server::amount_text(Unit::kMicroUsd, paid);
+    }
+  }
+  tell("settled", more);
+}
+
+std::optional<Outcome> Exchange::exhausted() const {
+  if (errand_.route.account == nullptr) return {};
+  const Instant now = house_.clock.now();
+  const auto closed = errand_.route.account->exhausted(now);
+  if (!closed) return {};
+  const Nanos left = closed->until - now;
+  Outcome outcome = refusal_outcome(*errand_.config, 429, "quota_exhausted",
+                                    fmt::format("{}; asked again at {}", closed->reason,
+                                                server::iso_time(house_.clock.wall() + left)),
+                                    left);
+  outcome.fields += "x-should-retry: false\r\n";
+  return outcome;
+}
+
+Outcome Exchange::refused(const Refusal& refusal) const {
+  if (refusal.kind == Refusal::Kind::kEnded) return ended(refusal.code);
+  if (refusal.for_backing) {
+    return refusal_outcome(*errand_.config, 503, "store_busy",
+                           "the store is slow to commit; ask again", std::chrono::seconds{1});
+  }
+  const std::string limit = server::limit_text(*errand_.resource, refusal);
+  if (refusal.kind == Refusal::Kind::kNever) {
+    tell("never_fits", {});
+    return refusal_outcome(
+        *errand_.config, 400, "never_fits",
+        fmt::format("this request costs more than \"{}\" can ever admit; ask for fewer tokens",
+                    limit));
+  }
+  tell("refused", fmt::format(",\"retry_after_ms\":{}", ceil_ms(refusal.retry_after)));
+  Refusal spread_out = refusal;
+  spread_out.retry_after = spread(refusal.retry_after, house_.clock.now());
+  Outcome outcome =
+      refusal_outcome(*errand_.config, 429, "rate_limited",
+                      limit == server::kPaused ? "an operator has paused this resource"
+                                               : fmt::format("\"{}\" {} this in {} ms", limit,
+                                                             refusal.exact ? "admits" : "may admit",
+                                                             ceil_ms(refusal.retry_after)),
+                      spread_out.retry_after);
+  outcome.fields = server::refusal_fields(spread_out);
+  return outcome;
+}
+
+Outcome Exchange::ended(Errc reason) const {
+  const ProviderConfig& provider = *errand_.config;
+  const auto again = std::chrono::seconds{1};
+  switch (reason) {
+    case Errc::kResourceUnknown:
+      return refusal_outcome(provider, 404, "resource_unknown",
+                             fmt::format("\"{}\" has been removed", provider.name));
+    case Errc::kClosed:
+      return refusal_outcome(provider, 503, "closing", "the daemon is stopping; ask again", again);
+    case Errc::kCancelled:
+      return refusal_outcome(
+          provider, 503, "drained",
+          fmt::format("an operator has drained the queue of \"{}\"", provider.name), again);
+    case Errc::kCapacityExhausted:
+      return refusal_outcome(provider, 503, "queue_full",
+                             fmt::format("too many wait for \"{}\"", provider.name), again);
+    case Errc::kUnavailable:
+      return refusal_outcome(provider, 503, "store_unavailable",
+                             "the store is not available, and nothing is admitted without it",
+                             again);
+    default:
+      return refusal_outcome(provider, 503, name(reason), "no decision could be made; ask again",
+                             again);
+  }
+}
+
+void Exchange::reply(const Outcome& outcome) {
+  call_.reset();
+  relay_->reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
+}
+
+void Exchange::tell(std::string_view type, std::string_view more) const {
+  if (!house_.events.watched()) return;
+  std::string fields = "\"resource\":";
+  append_json(fields, errand_.config->name);
+  fields += ",\"agent\":";
+  append_json(fields, errand_.agent);
+  fields += ",\"model\":";
+  append_json(fields, errand_.facts.model);
+  fields += more;
+  house_.events.publish(type, fields);
+}
+
+}  // namespace weir::proxy
