@@ -170,9 +170,9 @@ void print(const std::vector<Row>& rows, Format format) {
       std::printf(R"({"name":"%s","ours":%.4g,"peer":%.4g,"unit":"%s","ratio":%.3f,)",
                   row.name.c_str(), row.ours, row.peer, row.unit.c_str(), row.ratio);
       if (row.target > 0) std::printf(R"("target":%.4g,)", row.target);
-      std::printf(R"("against":"%s"})"
-                  "\n",
-                  row.against.c_str());
+      std::printf(R"("against":"%s")", row.against.c_str());
+      for (const auto& [key, value] : row.more) std::printf(R"(,"%s":%.6g)", key.c_str(), value);
+      std::puts("}");
     }
     return;
   }

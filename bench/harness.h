@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace weir::bench {
@@ -118,6 +119,7 @@ struct Row {
   double ratio = 0;   // above 1: ours is better
   double target = 0;  // the ratio asked for; 0: none
   std::string against;
+  std::vector<std::pair<std::string, double>> more = {};  // further keys of the JSON
 };
 
 inline Row smaller_is_better(std::string name, double ours, double peer, std::string unit,

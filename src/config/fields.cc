@@ -193,9 +193,10 @@ std::optional<Amount> Fields::whole(std::string_view key, Amount from, Amount to
   return {};
 }
 
-std::optional<Amount> Fields::micro_usd(std::string_view key) {
-  constexpr std::string_view kWhat = "dollars from 0.000001 to 1000000000 with at most 6 decimals";
-  const Node* node = find(key, Node::Kind::kScalar, kWhat);
+std::optional<Amount> Fields::micro_usd(std::string_view key, Amount least) {
+  const std::string what = fmt::format("dollars from {} to 1000000000 with at most 6 decimals",
+                                       least == 0 ? "0" : "0.000001");
+  const Node* node = find(key, Node::Kind::kScalar, what);
   if (node == nullptr) return {};
   const std::string_view text = node->text;
   const std::size_t point = std::min(text.find('.'), text.size());
@@ -207,9 +208,32 @@ std::optional<Amount> Fields::micro_usd(std::string_view key) {
   if (!node->quoted && formed && parse_whole(text.substr(0, point), dollars) &&
       parse_whole(decimals, micros) && dollars <= kAmountMax / kMicro) {
     const Amount value = static_cast<Amount>(dollars) * kMicro + static_cast<Amount>(micros);
-    if (value > 0 && value <= kAmountMax) return value;
+    if (value >= least && value <= kAmountMax) return value;
   }
-  mistake(key, fmt::format("must be {}: {}", kWhat, excerpt(text)));
+  mistake(key, fmt::format("must be {}: {}", what, excerpt(text)));
+  return {};
+}
+
+std::optional<bool> Fields::yes_or_no(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, bool>, 2> kWords{
+      {{"true", true}, {"false", false}}};
+  return choice(key, kWords);
+}
+
+std::optional<std::uint64_t> Fields::bytes(std::string_view key, std::uint64_t most) {
+  constexpr std::array<std::pair<std::string_view, unsigned>, 4> kUnits{
+      {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}}};
+  const auto value = text(key, "a number of bytes such as 32MiB");
+  if (!value) return {};
+  const std::size_t digits = std::min(value->find_first_not_of("0123456789"), value->size());
+  const auto unit = std::ranges::find(kUnits, std::string_view{*value}.substr(digits),
+                                      &decltype(kUnits)::value_type::first);
+  std::uint64_t count = 0;
+  if (unit != kUnits.end() && parse_whole(std::string_view{*value}.substr(0, digits), count) &&
+      count > 0 && count <= most >> unit->second) {
+    return count << unit->second;
+  }
+  mistake(key, fmt::format("must be bytes from 1 to {} such as 32MiB: {}", most, excerpt(*value)));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -56,7 +57,11 @@ class Fields {
   // Text of [A-Za-z0-9._-]{1,64}.
   std::optional<std::string> name(std::string_view key);
   std::optional<Amount> whole(std::string_view key, Amount from, Amount to);
-  std::optional<Amount> micro_usd(std::string_view key);  // written in dollars
+  // Written in dollars. `least` is 1, or 0 for what may be free.
+  std::optional<Amount> micro_usd(std::string_view key, Amount least = 1);
+  std::optional<bool> yes_or_no(std::string_view key);  // written true or false
+  // Bytes, or with KiB, MiB or GiB behind the number.
+  std::optional<std::uint64_t> bytes(std::string_view key, std::uint64_t most);
   std::optional<Nanos> period(std::string_view key);
   // The items with their paths; none if the value is no list.
   std::vector<std::pair<const Node*, std::string>> list(std::string_view key);

@@ -118,6 +118,36 @@ TEST(ProviderFile, AKeyMayComeFromTheEnvironment) {
   ::unsetenv("WEIR_CONFIG_TEST_KEY");
 }
 
+TEST(ProviderFile, WhatTheProxyGoesByReachesTheModel) {
+  const auto provider = good(parse_provider(
+      "domain: a.com\npass_client_key: true\nmax_body: 3MiB\ndefault_max_tokens: 1009\n"
+      "refund_unused_tokens: false\nprices:\n"
+      "  \"gpt-4o*\": {input: 2.5, output: 10, cached_input: 1.25, cache_write: 3.750001}\n"
+      "  local: {input: 0, output: 0.000001}\n",
+      "f"));
+  EXPECT_TRUE(provider.pass_client_key);
+  EXPECT_EQ(provider.max_body, 3U * 1024 * 1024);
+  EXPECT_EQ(provider.default_max_tokens, 1009);
+  EXPECT_EQ(provider.refund_unused_tokens, false);
+  ASSERT_EQ(provider.prices.size(), 2U);
+  EXPECT_EQ(provider.prices[0].pattern, "gpt-4o*");
+  EXPECT_EQ(provider.prices[0].price, (Price{2'500'000, 10'000'000, 1'250'000, 3'750'001}));
+  EXPECT_EQ(provider.prices[1].price, (Price{0, 1, 0, 0}));
+
+  const auto plain = good(parse_provider("domain: a.com", "f"));
+  EXPECT_FALSE(plain.pass_client_key);
+  EXPECT_EQ(plain.max_body, 32U * 1024 * 1024);
+  EXPECT_FALSE(plain.default_max_tokens);
+  EXPECT_FALSE(plain.refund_unused_tokens);
+
+  const auto max_body = [](const std::string& text) {
+    return good(parse_provider("domain: a.com\nmax_body: " + text, "f")).max_body;
+  };
+  EXPECT_EQ(max_body("1"), 1U);
+  EXPECT_EQ(max_body("7KiB"), 7168U);
+  EXPECT_EQ(max_body("1GiB"), 1U << 30U);
+}
+
 TEST(MainFile, TheExampleOfTheFormatsMeansWhatItSays) {
   ::setenv("WEIR_CONFIG_TEST_TOKEN", "0123456789abcdef", 1);
   const auto main = good(parse_main(kMainExample, "weir.yaml")).main;

@@ -65,6 +65,23 @@ enum class Profile : std::uint8_t {
 };
 std::string_view name(Profile profile);
 
+// Micro-dollars for a million tokens.
+struct Price {
+  Amount input = 0;
+  Amount output = 0;
+  Amount cached_input = 0;
+  Amount cache_write = 0;
+  Amount long_from =
+      0;  // a prompt of more tokens costs twice, its output half as much again; 0: no
+
+  friend bool operator==(const Price&, const Price&) = default;
+};
+
+struct PriceConfig {
+  std::string pattern;
+  Price price;
+};
+
 struct ProviderConfig {
   std::string name;
   std::string domain;  // normalised; empty for providers of seed 003's JSON, found by name alone
@@ -76,6 +93,11 @@ struct ProviderConfig {
   Nanos max_wait = std::chrono::seconds{240};
   std::vector<ModelConfig> models;
   std::vector<AgentConfig> agents;
+  bool pass_client_key = false;               // never together with api_key
+  std::uint64_t max_body = 32 * 1024 * 1024;  // bytes of a request
+  std::optional<Amount> default_max_tokens;   // where a request names none; else the profile's
+  std::optional<bool> refund_unused_tokens;   // else as the profile has it
+  std::vector<PriceConfig> prices;            // before those of the built-in table
   Place place;
 };
 

@@ -21,6 +21,9 @@ constexpr std::array<std::pair<std::string_view, Profile>, 8> kProfiles{
      {"mistral", Profile::kMistral},
      {"generic", Profile::kGeneric}}};
 
+constexpr std::uint64_t kMaxBodyMost = 1U << 30U;
+constexpr Amount kMaxTokensMost = 1'000'000'000;
+
 Profile profile_of(std::string_view domain) {
   constexpr std::array<std::pair<std::string_view, Profile>, 5> kDomains{
       {{"api.openai.com", Profile::kOpenai},
@@ -115,6 +118,17 @@ void read_agent(ProviderConfig& provider, const Node& key, Fields& fields) {
   provider.agents.push_back(std::move(agent));
 }
 
+void read_price(ProviderConfig& provider, const Node& key, Fields& fields) {
+  fields.require("input");
+  fields.require("output");
+  Price price;
+  price.input = fields.micro_usd("input", 0).value_or(0);
+  price.output = fields.micro_usd("output", 0).value_or(0);
+  price.cached_input = fields.micro_usd("cached_input", 0).value_or(price.input);
+  price.cache_write = fields.micro_usd("cache_write", 0).value_or(price.input);
+  provider.prices.push_back({key.text, price});
+}
+
 // False, with a mistake, if another has it.
 bool claim(std::map<std::string, Place>& claims, Reading& reading, const std::string& value,
            const Node& at, const char* field) {
@@ -167,6 +181,15 @@ ProviderConfig read_provider(Reading& reading, const Node& root) {
   });
   each_pattern(fields, "agents",
                [&](const Node& key, Fields& scope) { read_agent(provider, key, scope); });
+  provider.pass_client_key = fields.yes_or_no("pass_client_key").value_or(false);
+  if (provider.pass_client_key && !provider.api_key.empty()) {
+    fields.mistake("pass_client_key", "a call has one key: choose api_key or pass_client_key");
+  }
+  provider.max_body = fields.bytes("max_body", kMaxBodyMost).value_or(provider.max_body);
+  provider.default_max_tokens = fields.whole("default_max_tokens", 1, kMaxTokensMost);
+  provider.refund_unused_tokens = fields.yes_or_no("refund_unused_tokens");
+  each_pattern(fields, "prices",
+               [&](const Node& key, Fields& price) { read_price(provider, key, price); });
   fields.finish();
   return provider;
 }

@@ -377,6 +377,15 @@ void Gate::refund(const Cost& cost) {
   effects.run();
 }
 
+void Gate::lower(std::string_view limit, Amount available, Instant now) {
+  const Hold hold{*this};
+  const auto found = std::ranges::find(limits_, limit,
+                                       [](const Limit& l) -> const auto& { return l.spec().name; });
+  if (found == limits_.end() || found->borrowed()) return;
+  // The alarm of who waits may now ring too early; it looks and is armed again.
+  found->take(std::max<Amount>(found->available(now) - std::max<Amount>(available, 0), 0), now);
+}
+
 void Gate::settle(const Permit& permit, std::uint64_t turn, const Cost& actual, Instant now,
                   Effects& effects) {
   {

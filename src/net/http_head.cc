@@ -237,8 +237,9 @@ Fault parse_request(std::string_view head, RequestHead& request) {
   Facts facts;
   if (const Fault fault = parse_fields(head, request.fields, facts)) return fault;
   if (const Fault fault = check_host(facts, *version, request)) return fault;
-  request.keep_alive = *version == Version::kOneOne && !facts.close;
-  request.expects_continue = *version == Version::kOneOne && facts.expects_continue;
+  request.http_1_0 = *version == Version::kOneZero;
+  request.keep_alive = !request.http_1_0 && !facts.close;
+  request.expects_continue = !request.http_1_0 && facts.expects_continue;
   return frame_body(facts, *version, request.body);
 }
 
@@ -255,17 +256,22 @@ Fault parse_response(std::string_view head, std::string_view request_method,
     return HttpFault::kBadMessage;
   }
   std::from_chars(code.data(), code.data() + code.size(), response.status);
+  response.reason = *line;
+  response.http_1_0 = *version == Version::kOneZero;
 
   Facts facts;
   if (const Fault fault = parse_fields(head, response.fields, facts)) return fault;
   if (const Fault fault = frame_body(facts, *version, response.body)) return fault;
-  if (request_method == "HEAD" || response.status < 200 || response.status == 204 ||
-      response.status == 304) {
+  const bool never_has_body = response.status < 200 || response.status == 204;
+  const bool contradicts = never_has_body && (response.body.chunked || response.body.length != 0);
+  if (contradicts && response.status < 200) return HttpFault::kBadMessage;
+  if (request_method == "HEAD" || never_has_body || response.status == 304) {
     response.body = {};
   } else {
     response.body.until_close = !facts.content_length && !facts.transfer_encoding;
   }
-  response.keep_alive = *version == Version::kOneOne && !facts.close && !response.body.until_close;
+  response.keep_alive =
+      !response.http_1_0 && !facts.close && !response.body.until_close && !contradicts;
   return {};
 }
 

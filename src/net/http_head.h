@@ -72,13 +72,16 @@ struct RequestHead {
   BodyFraming body;
   bool keep_alive = true;
   bool expects_continue = false;
+  bool http_1_0 = false;
 };
 
 struct ResponseHead {
   int status = 0;
+  std::string_view reason;  // "OK"; empty where a server sends none
   Fields fields;
   BodyFraming body;
   bool keep_alive = true;
+  bool http_1_0 = false;
 };
 
 // The size of the head at the front of `bytes`, its blank line included; nothing if it has not all
@@ -91,7 +94,9 @@ std::optional<std::size_t> find_head_end(std::string_view bytes, std::size_t sea
 // accepted and must agree with Host. HTTP/1.0 is served without keep-alive.
 std::expected<RequestHead, HttpFault> parse_request_head(std::string_view head);
 
-// `request_method`: HEAD has no body whatever the head says.
+// `request_method`: HEAD has no body whatever the head says, nor have 1xx, 204 and 304. A 1xx that
+// speaks of a body is refused; after a 204 that does, the connection is not kept: others would look
+// for that body in front of the next answer.
 std::expected<ResponseHead, HttpFault> parse_response_head(std::string_view head,
                                                            std::string_view request_method);
 

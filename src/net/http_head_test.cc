@@ -196,6 +196,13 @@ TEST(ResponseHead, SaysHowTheBodyEnds) {
        .keep_alive = false},
       {.head = "HTTP/1.1 100 Continue\r\n\r\n", .status = 100},
       {.head = "HTTP/1.1 204 No Content\r\n\r\n", .status = 204},
+      {.head = "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", .status = 204},
+      {.head = "HTTP/1.1 204 No Content\r\nContent-Length: 1\r\n\r\n",
+       .status = 204,
+       .keep_alive = false},
+      {.head = "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+       .status = 204,
+       .keep_alive = false},
       {.head = "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", .status = 304},
       {.head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", .method = "HEAD"},
       {.head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", .method = "HEAD"},
@@ -212,6 +219,19 @@ TEST(ResponseHead, SaysHowTheBodyEnds) {
   }
 }
 
+TEST(ResponseHead, KeepsReasonAndVersion) {
+  const std::string well = "HTTP/1.0 200 Very  well \r\n\r\n", none = "HTTP/1.1 429\r\n\r\n";
+  EXPECT_EQ(parse_response_head(well, "GET")->reason, "Very  well ");
+  EXPECT_TRUE(parse_response_head(well, "GET")->http_1_0);
+  EXPECT_EQ(parse_response_head(none, "GET")->reason, "");
+  EXPECT_FALSE(parse_response_head(none, "GET")->http_1_0);
+}
+
+TEST(RequestHead, KeepsItsVersion) {
+  EXPECT_TRUE(parse_request_head("GET / HTTP/1.0\r\n\r\n")->http_1_0);
+  EXPECT_FALSE(parse_request_head(with(""))->http_1_0);
+}
+
 TEST(ResponseHead, IsReadAsStrictlyAsARequest) {
   for (const std::string_view head : {
            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -220,6 +240,8 @@ TEST(ResponseHead, IsReadAsStrictlyAsARequest) {
            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
            "HTTP/1.1 204 None\r\nContent-Length: x\r\n\r\n",
+           "HTTP/1.1 100 Go\r\nContent-Length: 1\r\n\r\n",
+           "HTTP/1.1 103 Hints\r\nTransfer-Encoding: chunked\r\n\r\n",
            "HTTP/1.1 200 OK\r\nX : y\r\n\r\n",
            "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
            "HTTP/1.1 200 OK\nContent-Length: 5\n\n",

@@ -189,6 +189,19 @@ TEST(RequestSmuggling, IsRefused) {
   }
 }
 
+TEST(ResponseSmuggling, IsRefusedWhereItIsInARequest) {
+  const std::string status_line = "HTTP/1.1 200 OK\r\n";
+  int rows = 0;
+  for (const auto& [head, fault] : bad_rows()) {
+    if (!head.starts_with(kRequest)) continue;
+    ++rows;
+    const auto parsed = parse_response_head(status_line + head.substr(kRequest.size()), "POST");
+    EXPECT_EQ(parsed ? 0 : static_cast<int>(parsed.error()), static_cast<int>(fault)) << what(head);
+  }
+  EXPECT_GE(rows, 60);
+  EXPECT_TRUE(parse_response_head(status_line + "Content-Length: 5\r\n\r\n", "POST"));
+}
+
 // The rows above are wrong in one thing only if this is right.
 TEST(RequestSmuggling, RowsAreGoodButForOneThing) {
   for (const auto& head : {with(""), with("X: y\r\n"), with("Content-Length: 5\r\n"), get("/"),

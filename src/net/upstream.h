@@ -84,9 +84,9 @@ class UpstreamPool {
   ~UpstreamPool();
 
   struct Request {
-    std::string method;  // of the head below
-    std::string head;    // request line and fields with the blank line, framing included
-    std::string body;
+    std::string method = {};  // of the head below
+    std::string head = {};    // request line and fields with the blank line, framing included
+    std::string body = {};
     Nanos patience = std::chrono::minutes{10};  // longest silence of the server
   };
   // Sends it on a kept connection or a new one. If a kept connection ends before any byte of the

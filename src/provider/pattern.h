@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <ranges>
 #include <string_view>
-#include <vector>
 
 namespace weir {
 
@@ -33,11 +33,11 @@ inline bool matches(std::string_view pattern, std::string_view text) {
 
 // The rule (with a member `pattern`) that says most about `text`: the text itself, else the one
 // with the most literal characters, of equal ones the first. Null if none matches.
-template <class Rule>
-const Rule* most_specific(const std::vector<Rule>& rules, std::string_view text) {
-  const Rule* best = nullptr;
+template <std::ranges::forward_range Rules>
+const std::ranges::range_value_t<Rules>* most_specific(const Rules& rules, std::string_view text) {
+  const std::ranges::range_value_t<Rules>* best = nullptr;
   std::size_t most = 0;
-  for (const Rule& rule : rules) {
+  for (const auto& rule : rules) {
     const std::string_view pattern = rule.pattern;
     if (!matches(pattern, text)) continue;
     const auto stars = static_cast<std::size_t>(std::ranges::count(pattern, '*'));

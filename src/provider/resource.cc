@@ -85,6 +85,7 @@ Resource::Resource(Rules rules, GateMaking making, std::size_t agents_max)
       agents_max_(agents_max),
       gate_(make_gate(rules.config->name, rules.limits, making_,
                       rules.config->domain.empty() ? rules.config->name : rules.config->domain)),
+      accounts_(rules.config->name, making_.time),
       plain_(rules.models.empty() && rules.agents.empty()),
       rules_(std::move(rules)) {
   for (ModelRule& rule : rules_.models) rule.gate = model_gate(rule);
@@ -95,32 +96,37 @@ std::shared_ptr<Gate> Resource::model_gate(const ModelRule& rule) const {
 }
 
 Result<Resource::Route> Resource::route(const Caller& caller) {
-  if (plain_.load(std::memory_order_acquire)) {
+  const std::shared_ptr<Account> account = caller.account.empty()
+                                               ? accounts_.find(kOwnAccount, caller.model)
+                                               : accounts_.at(caller.account, caller.model);
+  if (account == nullptr && plain_.load(std::memory_order_acquire)) {
     return Route{.path = Path{*gate_}, .priority = caller.priority.value_or(0)};
   }
   {
     const std::shared_lock lock{mutex_};
-    if (auto route = look_up(caller)) return std::move(*route);
+    if (auto route = look_up(caller, account)) return std::move(*route);
   }
   std::shared_ptr<Gate> evicted;  // goes after the lock: it waits for its alarm
   const std::unique_lock lock{mutex_};
-  auto route = look_up(caller);
+  auto route = look_up(caller, account);
   if (!route) {
     if (auto added = add_agent(caller.agent, evicted); !added) {
       return std::unexpected(added.error());
     }
-    route = look_up(caller);
+    route = look_up(caller, account);
   }
   return std::move(*route);
 }
 
-std::optional<Resource::Route> Resource::look_up(const Caller& caller) const {
+std::optional<Resource::Route> Resource::look_up(const Caller& caller,
+                                                 std::shared_ptr<Account> account) const {
   const AgentRule* agent = most_specific(rules_.agents, caller.agent);
   const ModelRule* model = most_specific(rules_.models, caller.model);
   Route route{.path = Path{*gate_},
               .weight = agent == nullptr ? 1 : agent->weight,
-              .priority = caller.priority.value_or(agent == nullptr ? 0 : agent->priority)};
-  std::array<Gate*, 3> gates{};
+              .priority = caller.priority.value_or(agent == nullptr ? 0 : agent->priority),
+              .account = std::move(account)};
+  std::array<Gate*, 4> gates{};
   std::size_t count = 0;
   if (agent != nullptr && !agent->limits.empty()) {
     const auto known = agents_.find(caller.agent);
@@ -133,6 +139,7 @@ std::optional<Resource::Route> Resource::look_up(const Caller& caller) const {
     gates[count++] = route.model.get();
   }
   gates[count++] = gate_.get();
+  if (route.account != nullptr) gates[count++] = &route.account->gate();
   if (count > 1) route.path = Path::create(std::span{gates}.first(count)).value();
   return route;
 }
@@ -173,10 +180,12 @@ void Resource::change(Rules next) {
     std::vector<LimitSpec> limits;
   };
   std::vector<Change> changes;
+  bool other_key = false;
   {
     const std::unique_lock lock{mutex_};
     const ProviderConfig& before = *rules_.config;
     const ProviderConfig& after = *next.config;
+    other_key = before.api_key.reveal() != after.api_key.reveal();
     if (!same(before.limits, after.limits)) changes.push_back({gate_, next.limits});
 
     for (std::size_t i = 0; i < before.models.size(); ++i) {
@@ -219,6 +228,7 @@ void Resource::change(Rules next) {
     [[maybe_unused]] const auto changed = change.gate->set_limits(std::move(change.limits));
     assert(changed);
   }
+  if (other_key) accounts_.forget(kOwnAccount);
 }
 
 std::shared_ptr<const ProviderConfig> Resource::config() const {
@@ -246,6 +256,7 @@ void Resource::pause() {
 void Resource::resume() {
   paused_.store(false, std::memory_order_relaxed);
   gate_->resume();
+  accounts_.resume();
 }
 
 }  // namespace weir

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "config/model.h"
+#include "provider/accounts.h"
+#include "provider/tally.h"
 #include "weir/gate/backing.h"
 #include "weir/gate/gate.h"
 #include "weir/time/calendar.h"
@@ -37,6 +39,9 @@ struct Caller {
   std::string_view agent = {};
   std::string_view model = {};
   std::optional<int> priority = {};  // default: the agent's
+  // A fingerprint of the credential, or kOwnAccount; empty: the caller sends nothing by itself and
+  // shares what is known of the provider's own credential.
+  std::string_view account = {};
 };
 
 // The gates of one provider: its own, one for each pattern of models, one for each agent under a
@@ -44,8 +49,8 @@ struct Caller {
 // holds it after its removal.
 class Resource {
  public:
-  // The way of one request, agent → model → provider; with the weight and the priority of the
-  // agent. Keeps the gates of the agent and the model alive, which a reload or other agents may
+  // The way of one request, agent → model → provider → account; with the weight and the priority
+  // of the agent. Keeps the gates of agent, model and account alive, which a reload or others may
   // otherwise end: hold it, and the Resource, for as long as a permit or a wait on its path.
   struct Route {
     Path path;
@@ -53,9 +58,13 @@ class Resource {
     int priority = 0;
     std::shared_ptr<Gate> agent = {};  // null where there is none
     std::shared_ptr<Gate> model = {};
+    std::shared_ptr<Account> account = {};
   };
-  // Without patterns this neither locks nor allocates. Fails with kCapacityExhausted when there are
-  // kAgentsMax agents with limits of their own and none of them was at rest within the last second.
+  // The credential that is configured (api_key).
+  static constexpr std::string_view kOwnAccount = "own";
+  // Without patterns and accounts this neither locks nor allocates. Fails with kCapacityExhausted
+  // when there are kAgentsMax agents with limits of their own and none of them was at rest within
+  // the last second.
   Result<Route> route(const Caller& caller);
   static constexpr std::size_t kAgentsMax = 100'000;
 
@@ -67,10 +76,12 @@ class Resource {
   // Gates of models by pattern; of agents by name. For showing; a copy.
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> model_gates() const;
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> agent_gates() const;
+  std::vector<std::shared_ptr<Account>> accounts() const { return accounts_.all(); }
+  Tally& tally() { return tally_; }
 
   bool paused() const { return paused_.load(std::memory_order_relaxed); }
   void pause();   // admits nothing, keeps waiters; outlasts a reload
-  void resume();  // also ends a hold (Gate::hold_until)
+  void resume();  // also ends holds (Gate::hold_until) and exhaustion of all accounts
   void drain() { gate_->end_waiters(Errc::kCancelled); }  // ends every wait
 
  private:
@@ -103,7 +114,7 @@ class Resource {
   void close(Errc reason) { gate_->close(reason); }  // which every path passes
 
   // These want the lock. Nothing if the agent has no gate yet and needs one.
-  std::optional<Route> look_up(const Caller& caller) const;
+  std::optional<Route> look_up(const Caller& caller, std::shared_ptr<Account> account) const;
   Result<void> add_agent(std::string_view agent, std::shared_ptr<Gate>& evicted);
   std::shared_ptr<Gate> evict();
   std::shared_ptr<Gate> model_gate(const ModelRule& rule) const;
@@ -111,8 +122,10 @@ class Resource {
   const GateMaking making_;
   const std::size_t agents_max_;
   const std::shared_ptr<Gate> gate_;
+  Accounts accounts_;
   std::atomic<bool> plain_;  // no patterns: every route is the same
   std::atomic<bool> paused_ = false;
+  Tally tally_;
 
   mutable std::shared_mutex mutex_;
   Rules rules_;

@@ -7,6 +7,7 @@
 
 #include "provider/account.h"
 #include "provider/answers.h"
+#include "provider/pattern.h"
 #include "provider/prices.h"
 #include "server/loop.h"
 #include "server/refusal.h"
@@ -50,6 +51,20 @@ std::string text_of(const net::ResponseHead& head) {
     text.append(field.name).append(": ").append(field.value).append("\r\n");
   }
   return text + "\r\n";
+}
+
+// How fast requests may go by what is configured: the limit of the shortest period says it best.
+std::optional<Rate> known_rate(const ProviderConfig& provider, std::string_view model) {
+  std::optional<Rate> known;
+  const auto look = [&](const std::vector<LimitConfig>& limits) {
+    for (const auto& [spec, align] : limits) {
+      if (spec.unit != Unit::kRequests || (known && known->period <= spec.period)) continue;
+      known = Rate{spec.amount, spec.period};
+    }
+  };
+  look(provider.limits);
+  if (const ModelConfig* pool = most_specific(provider.models, model)) look(pool->limits);
+  return known;
 }
 
 std::string retry_fields(Nanos retry_after) {
@@ -129,10 +144,8 @@ void Exchange::admitted(Result<Permit> result) {
     return;
   }
   if (result) return send(std::move(*result));
+  if (const auto outcome = exhausted()) return reply(*outcome);
   const Errc reason = result.error().code;
-  if (reason == Errc::kUnavailable) {
-    if (const auto outcome = exhausted()) return reply(*outcome);
-  }
   if (reason != Errc::kDeadlineExceeded && reason != Errc::kNeverFits) return reply(ended(reason));
   // One more try tells when to come back, or which limit it is.
   auto permit = errand_.route.path.try_acquire(request_, house_.clock.now());
@@ -221,9 +234,10 @@ void Exchange::learn(const Signals& signals) {
                                                            {"model", errand_.facts.model},
                                                            {"why", signals.reason}});
   }
-  if (errand_.route.account != nullptr) {
-    errand_.route.account->answered(signals, errand_.charge.cost, house_.clock.now());
+  if (signals.kind != kServed) {
+    errand_.route.account->set_known_rate(known_rate(*errand_.config, errand_.facts.model));
   }
+  errand_.route.account->answered(signals, errand_.charge.cost, house_.clock.now());
 }
 
 bool Exchange::tries_again(const Signals& signals) const {
@@ -331,7 +345,6 @@ void Exchange::settle(Ending ending) {
 }
 
 std::optional<Outcome> Exchange::exhausted() const {
-  if (errand_.route.account == nullptr) return {};
   const Instant now = house_.clock.now();
   const auto closed = errand_.route.account->exhausted(now);
   if (!closed) return {};

@@ -123,6 +123,7 @@ void Connection::close() {
   note_gone();
   loop_.open.fetch_sub(1, std::memory_order_relaxed);
   loop_.connections.erase(place_);  // may be the last that holds us; callers hold another
+  loop_.note_closed();
 }
 
 void Connection::note_gone() {

@@ -43,6 +43,12 @@ void Loop::stop_serving() {
     const std::shared_ptr<Connection> connection = *next++;
     connection->stop_serving();
   }
+  note_closed();
+}
+
+void Loop::note_closed() {
+  if (!stopping || !connections.empty() || part == nullptr) return;
+  asio::post(io, [this] { part.reset(); });  // it may be calling us
 }
 
 void Loop::close_all() {

@@ -48,6 +48,9 @@ struct Loop {
   // Closes the idle connections, and the others after their answer.
   void stop_serving();
   void close_all();
+  // A connection has closed: after the last one, when stopping, the part goes too, whose own
+  // connections would keep the thread.
+  void note_closed();
 
   // "Date: …" with its CRLF; refreshed by sweep().
   void set_date();

@@ -69,6 +69,50 @@ void add_limits(Families& families, const std::vector<Sample>& samples, std::str
   }
 }
 
+// Of the providers that the proxy has sent something to.
+void add_proxied(Families& families, const Resources& resources) {
+  std::vector<std::pair<std::string, const Tally*>> used;
+  const auto all = resources.all();
+  for (const auto& resource : all) {
+    if (resource->tally().sent == 0) continue;
+    used.emplace_back(fmt::format("resource=\"{}\"", escaped(resource->name())),
+                      &resource->tally());
+  }
+  if (used.empty()) return;
+  const auto counters = [&](std::string_view name, std::string_view help, auto member) {
+    families.begin(name, "counter", help);
+    for (const auto& [labels, tally] : used) families.add(labels, (tally->*member).load());
+  };
+  counters("weir_proxy_sent_total", "Requests sent to providers, every try of them.", &Tally::sent);
+  counters("weir_proxy_limited_total", "Answers of 429 and the like.", &Tally::limited);
+  counters("weir_proxy_overloaded_total", "Answers that the provider is overloaded.",
+           &Tally::overloaded);
+  counters("weir_proxy_exhausted_total", "Answers that a daily or paid quota is used up.",
+           &Tally::exhausted);
+  counters("weir_proxy_retried_total", "Answers kept from the client, and tried again.",
+           &Tally::retried);
+  counters("weir_proxy_failed_total", "Requests without an answer, or with a broken one.",
+           &Tally::failed);
+  counters("weir_proxy_cut_total", "Requests whose client left first.", &Tally::cut);
+  families.begin("weir_proxy_answers_total", "counter", "Answers of providers by class of status.");
+  for (const auto& [labels, tally] : used) {
+    for (std::size_t i = 1; i < tally->answers_by_class.size(); ++i) {
+      families.add(fmt::format("{},class=\"{}xx\"", labels, i), tally->answers_by_class[i].load());
+    }
+  }
+  families.begin("weir_proxy_tokens_total", "counter", "Tokens, as providers have told.");
+  for (const auto& [labels, tally] : used) {
+    families.add(labels + ",kind=\"input\"", tally->input_tokens.load());
+    families.add(labels + ",kind=\"cached_input\"", tally->cached_input_tokens.load());
+    families.add(labels + ",kind=\"output\"", tally->output_tokens.load());
+  }
+  families.begin("weir_proxy_usd_total", "counter", "Dollars, by the price of what was used.");
+  for (const auto& [labels, tally] : used) {
+    families.add(labels,
+                 amount_text(Unit::kMicroUsd, static_cast<Amount>(tally->micro_usd.load())));
+  }
+}
+
 }  // namespace
 
 std::string metrics_text(const Resources& resources, const DaemonCounts& daemon) {
@@ -109,6 +153,7 @@ std::string metrics_text(const Resources& resources, const DaemonCounts& daemon)
              "Requests that a limit refused or made wait.",
              [](const LimitStatus& l) { return l.hits; });
 
+  add_proxied(families, resources);
   families.one("weir_permits", "gauge", "Permits that clients hold.", daemon.permits);
   families.one("weir_permits_expired_total", "counter", "Permits that nobody released in time.",
                daemon.permits_expired);

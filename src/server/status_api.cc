@@ -49,6 +49,22 @@ std::string mistakes_body(const Mistakes& mistakes) {
   return json.str();
 }
 
+// What the proxy has sent there; nothing if it has not been used.
+void add_proxied(JsonText& json, const Tally& tally) {
+  if (tally.sent == 0) return;
+  json.key("proxy").open('{').key("sent").number(tally.sent.load());
+  json.key("limited").number(tally.limited.load());
+  json.key("overloaded").number(tally.overloaded.load());
+  json.key("exhausted").number(tally.exhausted.load());
+  json.key("retried").number(tally.retried.load()).key("failed").number(tally.failed.load());
+  json.key("cut").number(tally.cut.load());
+  json.key("input_tokens").number(tally.input_tokens.load());
+  json.key("cached_input_tokens").number(tally.cached_input_tokens.load());
+  json.key("output_tokens").number(tally.output_tokens.load());
+  json.key("usd").raw(amount_text(Unit::kMicroUsd, static_cast<Amount>(tally.micro_usd.load())));
+  json.close('}');
+}
+
 }  // namespace
 
 void StatusApi::add_routes(Router& router) {
@@ -128,8 +144,27 @@ void StatusApi::add_gate(JsonText& json, const Gate& gate) const {
   json.close(']');
 }
 
-// `agents`: with the limits of each agent that has its own.
-void StatusApi::add_resource(JsonText& json, Resource& resource, bool agents) const {
+void StatusApi::add_accounts(JsonText& json, const Resource& resource) const {
+  json.key("accounts").open('[');
+  auto accounts = resource.accounts();
+  if (accounts.size() > kAgentsShown) accounts.resize(kAgentsShown);
+  const Instant now = parts_.clock.now();
+  for (const auto& account : accounts) {
+    const GateMetrics metrics = account->gate().metrics();
+    json.open('{').key("name").text(account->gate().name());
+    json.key("held_ms").number(metrics.held ? ceil_ms(metrics.held_for) : 0);
+    if (const auto closed = account->exhausted(now)) {
+      json.key("exhausted").text(closed->reason);
+      json.key("exhausted_ms").number(ceil_ms(closed->until - now));
+    }
+    add_gate(json, account->gate());
+    json.close('}');
+  }
+  json.close(']');
+}
+
+// `details`: with the limits of each agent that has its own, and with what is known of accounts.
+void StatusApi::add_resource(JsonText& json, Resource& resource, bool details) const {
   const auto config = resource.config();
   json.open('{').key("name").text(resource.name());
   json.key("domain");
@@ -143,7 +178,9 @@ void StatusApi::add_resource(JsonText& json, Resource& resource, bool agents) co
     json.close('}');
   }
   json.close(']');
-  if (agents) {
+  add_proxied(json, resource.tally());
+  if (details) {
+    add_accounts(json, resource);
     json.key("agents").open('[');
     auto gates = resource.agent_gates();
     if (gates.size() > kAgentsShown) gates.resize(kAgentsShown);

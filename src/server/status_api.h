@@ -45,7 +45,8 @@ class StatusApi {
   std::string status() const;
   std::string metrics() const;
   std::string resources() const;
-  void add_resource(JsonText& json, Resource& resource, bool agents) const;
+  void add_resource(JsonText& json, Resource& resource, bool details) const;
+  void add_accounts(JsonText& json, const Resource& resource) const;
   void add_gate(JsonText& json, const Gate& gate) const;
   void add_store(JsonText& json) const;
 

@@ -118,6 +118,11 @@ class Gate final : private Alarm {
   // Fails as create() does, and then changes nothing.
   Result<void> set_limits(std::vector<LimitSpec> limits);
 
+  // The limit of this name has at most `available` left: somebody else has counted it, too. One
+  // that has less keeps it; slots, and a name that no limit has, change nothing. Wakes nobody. A
+  // backing does not hear of it: what it counts is what was drawn here.
+  void lower(std::string_view limit, Amount available, Instant now);
+
   // Ends every wait with `reason` and refuses everything from now on. Permits stay valid.
   void close(Errc reason = Errc::kClosed);
 

@@ -1,0 +1,137 @@
+#include "provider/answers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+#include "provider/percent.h"
+
+namespace weir {
+namespace {
+
+struct Wording {
+  int status;
+  std::string_view openai;
+  std::string_view anthropic;
+  std::string_view gemini;
+  std::string_view bedrock;
+};
+
+// The last row is for all the rest.
+constexpr std::array kWordings = std::to_array<Wording>({
+    {400, "invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT",
+     "ValidationException"},
+    {401, "authentication_error", "authentication_error", "UNAUTHENTICATED",
+     "UnrecognizedClientException"},
+    {403, "permission_error", "permission_error", "PERMISSION_DENIED", "AccessDeniedException"},
+    {404, "not_found_error", "not_found_error", "NOT_FOUND", "ResourceNotFoundException"},
+    {413, "invalid_request_error", "request_too_large", "INVALID_ARGUMENT", "ValidationException"},
+    {429, "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED", "ThrottlingException"},
+    {502, "server_error", "api_error", "UNAVAILABLE", "ServiceUnavailableException"},
+    {503, "server_error", "overloaded_error", "UNAVAILABLE", "ServiceUnavailableException"},
+    {504, "server_error", "timeout_error", "DEADLINE_EXCEEDED", "ModelTimeoutException"},
+    {500, "server_error", "api_error", "INTERNAL", "InternalServerException"},
+});
+
+const Wording& wording(int status) {
+  const auto found = std::ranges::find(kWordings, status, &Wording::status);
+  return found == kWordings.end() ? kWordings.back() : *found;
+}
+
+// A protobuf duration, rounded up to milliseconds: "26s", "34.070s".
+std::string duration_text(Nanos span) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::max(span, Nanos{0})).count();
+  return ms % 1000 == 0 ? fmt::format("{}s", ms / 1000)
+                        : fmt::format("{}.{:03}s", ms / 1000, ms % 1000);
+}
+
+boost::json::object gemini_error(const RefusalText& refusal) {
+  boost::json::object error{{"code", refusal.status},
+                            {"message", refusal.message},
+                            {"status", wording(refusal.status).gemini}};
+  if (refusal.retry_after) {
+    error["details"] = boost::json::array{
+        boost::json::object{{"@type", "type.googleapis.com/google.rpc.RetryInfo"},
+                            {"retryDelay", duration_text(*refusal.retry_after)}}};
+  }
+  return {{"error", std::move(error)}};
+}
+
+boost::json::object body_of(Profile profile, const RefusalText& refusal) {
+  const Wording& words = wording(refusal.status);
+  switch (profile) {
+    case Profile::kAnthropic:
+      return {{"type", "error"},
+              {"error", {{"type", words.anthropic}, {"message", refusal.message}}}};
+    case Profile::kGemini: return gemini_error(refusal);
+    case Profile::kBedrock: return {{"__type", words.bedrock}, {"message", refusal.message}};
+    case Profile::kGeneric: return {{"error", refusal.code}, {"message", refusal.message}};
+    case Profile::kOpenai:
+    case Profile::kAzure:
+    case Profile::kGroq:
+    case Profile::kMistral: break;
+  }
+  return {{"error",
+           {{"message", refusal.message},
+            {"type", words.openai},
+            {"param", nullptr},
+            {"code", refusal.code}}}};
+}
+
+bool same_name(std::string_view name, std::string_view lower) {
+  return std::ranges::equal(name, lower, [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
+
+bool is_credential_parameter(Profile profile, std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames{"access_token", "api_key", "api-key", "apikey",
+                                                   "subscription-key"};
+  return std::ranges::any_of(kNames, [&](auto known) { return same_name(name, known); }) ||
+         (profile != Profile::kGeneric && same_name(name, "key"));
+}
+
+}  // namespace
+
+std::string refusal_body(Profile profile, const RefusalText& refusal) {
+  return boost::json::serialize(body_of(profile, refusal));
+}
+
+KeyField key_field(Profile profile) {
+  switch (profile) {
+    case Profile::kAnthropic: return {"x-api-key", ""};
+    case Profile::kGemini: return {"x-goog-api-key", ""};
+    case Profile::kAzure: return {"api-key", ""};
+    default: return {"authorization", "Bearer "};
+  }
+}
+
+bool is_credential_field(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kNames{"authorization",
+                                                   "x-api-key",
+                                                   "api-key",
+                                                   "x-goog-api-key",
+                                                   "proxy-authorization",
+                                                   "ocp-apim-subscription-key",
+                                                   "x-amz-security-token",
+                                                   "cookie"};
+  return std::ranges::any_of(kNames, [&](auto known) { return same_name(name, known); });
+}
+
+std::string without_credentials(Profile profile, std::string_view query) {
+  std::string kept;
+  while (!query.empty()) {
+    const std::string_view parameter = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(parameter.size() + 1, query.size()));
+    const std::string name = percent_decoded(parameter.substr(0, parameter.find('=')));
+    if (is_credential_parameter(profile, name)) continue;
+    if (!kept.empty()) kept += '&';
+    kept += parameter;
+  }
+  return kept;
+}
+
+}  // namespace weir

@@ -1,0 +1,39 @@
+// How each profile words a refusal and carries a key.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/model.h"
+#include "weir/core/time.h"
+
+namespace weir {
+
+// A refusal of ours.
+struct RefusalText {      // weir::Refusal is the gate's
+  int status;             // 400, 401, 403, 404, 413, 429, 500, 502, 503, 504
+  std::string_view code;  // ours: "rate_limited", "never_fits"; shown where the shape has a place
+  std::string_view message;  // UTF-8
+  std::optional<Nanos> retry_after = {};
+};
+
+// The body (application/json) in the provider's own shape, so that its SDK understands it.
+std::string refusal_body(Profile profile, const RefusalText& refusal);
+
+// The header field that carries a key.
+struct KeyField {
+  std::string_view name;    // lower case
+  std::string_view prefix;  // "Bearer ", or none
+};
+KeyField key_field(Profile profile);
+
+// Whether a header field of a client's request may carry its credential, with whichever provider;
+// `name` in any case. Such fields go on only if the provider's pass_client_key says so.
+bool is_credential_field(std::string_view name);
+
+// A query (without '?') less the parameters that carry a key. `key` is one everywhere but with
+// generic providers, where it may be anything.
+std::string without_credentials(Profile profile, std::string_view query);
+
+}  // namespace weir
