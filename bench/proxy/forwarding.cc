@@ -18,7 +18,6 @@ constexpr int kSeconds = 3;
 // either proxy can do.
 constexpr double kAddedMinUs = 1;
 
-// The names of the proxies that are asked.
 struct Side {
   std::string name;
   const Server& server;
@@ -38,8 +37,11 @@ void measure_throughput(const Settings& settings, std::span<Side> sides) {
   for (int i = 1; i <= kRounds; ++i) {
     std::string text = "requests a second, round " + std::to_string(i) + ":";
     for (Side& side : sides) {
+      const double cpu_seconds = side.server.cpu_seconds();
       side.per_second.push_back(wrk(side, kSeconds));
       text += ' ' + side.name + ' ' + round(side.per_second.back());
+      const double share = (side.server.cpu_seconds() - cpu_seconds) / kSeconds;
+      if (share > 0.01) text += " with " + round(100 * share) + "% of its core";  // no nginx master
     }
     note(text);
   }

@@ -14,10 +14,11 @@ namespace json = boost::json;
 
 constexpr int kRounds = 5;
 constexpr int kAgents = 20;
+constexpr int kWarmUpSeconds = 5;  // until nothing is left of what the buckets held at first
 constexpr int kSeconds = 15;
 constexpr std::int64_t kPromptTokens = 400;
 
-// The provider fills its buckets once a second; each holds what two seconds earn. The mean call is
+// The provider fills its buckets once a second; each holds what ten seconds earn. The mean call is
 // charged 690 tokens: its requests and its tokens last equally long.
 constexpr std::int64_t kRequestsPerMinute = 360;
 constexpr std::int64_t kTokensPerMinute = 240'000;
@@ -34,7 +35,7 @@ json::value parsed(const std::string& text) {
 
 Server start_provider(const Settings& settings) {
   const auto limit = [](std::int64_t per_minute) {
-    return json::value{{"amount", per_minute}, {"burst", burst(per_minute, 2)}};
+    return json::value{{"amount", per_minute}, {"burst", burst(per_minute, 10)}};
   };
   const json::value config{
       {"record", false},
@@ -56,7 +57,7 @@ Server start_weir_before(const Settings& settings, std::uint16_t provider) {
   const auto limit = [](const std::string& unit, std::int64_t per_minute) {
     return "  - {unit: " + unit +
            ", algorithm: token_bucket, per: 1m, amount: " + std::to_string(per_minute) +
-           ", burst: " + std::to_string(burst(per_minute, 1)) + "}\n";
+           ", burst: " + std::to_string(burst(per_minute, 9)) + "}\n";
   };
   write(file, "name: openai\ndomain: api.openai.com\nupstream: http://127.0.0.1:" +
                   std::to_string(provider) + "\nlimits:\n" + limit("requests", kRequestsPerMinute) +
@@ -79,7 +80,7 @@ class Agents {
  public:
   Agents(const Settings& settings, const std::string& base_url)
       : output_(popen((settings.at("sdk_agents") + ' ' + base_url + ' ' + std::to_string(kAgents) +
-                       ' ' + std::to_string(kSeconds))
+                       ' ' + std::to_string(kWarmUpSeconds) + ' ' + std::to_string(kSeconds))
                           .c_str(),
                       "r")) {
     if (output_ == nullptr) die("cannot start the agents");

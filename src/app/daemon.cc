@@ -97,7 +97,7 @@ struct Daemon::Parts {
                .log = log,
                .clock = time.clock,
                .tls = std::move(tls),
-               .tokenizers = Tokenizers::built_in()}),
+               .tokenizer = built_in_tokenizer}),
         door(std::move(opened)) {}
 
   void note_expired(server::Log& log, const server::PermitTable::Held& held, Nanos age) {

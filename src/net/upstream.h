@@ -58,13 +58,23 @@ class UpstreamReceiver {
   ~UpstreamReceiver() = default;
 };
 
+struct UpstreamRequest {
+  std::string method = {};  // of the head below
+  std::string head = {};    // request line and fields with the blank line, framing included
+  std::string body = {};
+  Nanos patience = std::chrono::minutes{10};  // longest silence of the server
+};
+
 // One call under way. Dropping it cancels it: the connection is closed unless the answer was whole.
 class UpstreamCall {
  public:
   virtual ~UpstreamCall() = default;
-  // Stops reading after what has been read already, and goes on.
+  // Stops reading after what has been read already (at most kReadBytes, and perhaps the end), and
+  // goes on. While paused the server's silence is not counted.
   virtual void pause() = 0;
   virtual void resume() = 0;
+  // What was sent, for who drops the call and sends it again.
+  virtual UpstreamRequest take_request() = 0;
 };
 
 class TlsClient;  // certificates and sessions, shared by all pools
@@ -75,7 +85,7 @@ class UpstreamPool {
   struct Options {
     std::size_t idle_max = 256;  // connections kept, of all origins
     Nanos idle_timeout = std::chrono::seconds{60};
-    Nanos connect_timeout = std::chrono::seconds{10};
+    Nanos connect_timeout = std::chrono::seconds{10};  // address, connection and TLS together
   };
   static constexpr std::size_t kReadBytes = 64 * 1024;
 
@@ -83,12 +93,7 @@ class UpstreamPool {
                Options options);
   ~UpstreamPool();
 
-  struct Request {
-    std::string method = {};  // of the head below
-    std::string head = {};    // request line and fields with the blank line, framing included
-    std::string body = {};
-    Nanos patience = std::chrono::minutes{10};  // longest silence of the server
-  };
+  using Request = UpstreamRequest;
   // Sends it on a kept connection or a new one. If a kept connection ends before any byte of the
   // answer came, it is sent once more on a new one.
   std::unique_ptr<UpstreamCall> call(const Origin& origin, Request request,

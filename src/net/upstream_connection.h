@@ -28,8 +28,9 @@ class UpstreamExchange final : public UpstreamCall {
   ~UpstreamExchange() override;
   void pause() override { paused = true; }
   void resume() override;
+  UpstreamRequest take_request() override { return std::move(request); }
 
-  const UpstreamPool::Request request;
+  UpstreamRequest request;
   UpstreamReceiver& receiver;
   UpstreamConnection* connection = nullptr;  // while it is under way
   bool paused = false;

@@ -136,6 +136,8 @@ TEST_F(UpstreamStreamTest, APausedReceiverStallsTheServer) {
 
   receiver_.at_head = nullptr;
   call->resume();
+  step(1s);
+  EXPECT_FALSE(receiver_.over());
   run_until_over();
   EXPECT_TRUE(receiver_.ended) << receiver_.message;
   EXPECT_EQ(receiver_.bytes, kBody);

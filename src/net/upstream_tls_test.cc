@@ -215,6 +215,13 @@ TEST_F(UpstreamTlsTest, PassesLongBodiesBothWays) {
   pool_.reset();
 }
 
+TEST_F(UpstreamTlsTest, AServerThatIsGoneWhileItIsSentToIsNoSignal) {
+  const Context context = context_for("DNS:localhost");
+  RawServer server{[](Peer& peer) { peer.reset(); }, context.get()};
+  const Receiver got = fetch(server.origin("localhost"), post(std::string(32 << 20, 'x')));
+  EXPECT_EQ(got.fault, kBroken) << got.message;
+}
+
 TEST_F(UpstreamTlsTest, ResumesASession) {
   const Context context = context_for("DNS:localhost");
   std::vector<bool> resumed;

@@ -24,8 +24,9 @@ constexpr Nanos kRecoveryInterval = seconds{30};
 constexpr Nanos kCutWindow = seconds{10};
 // A pace counts thousandths of a request a minute, so that a tenth of it is never lost.
 constexpr Nanos kPacePeriod = minutes{1'000};
-// Nobody starts with less than a request each 10 s: less would look like a stand-still.
-constexpr Amount kPaceMin = 6'000;
+// Nobody starts with less than a request a second: whoever has been served little is new, not slow,
+// and a provider that wants it slower says so again.
+constexpr Amount kPaceMin = 60'000;
 constexpr Amount kPaceMax = 1'000'000'000'000;
 constexpr Amount kPacePerSecond = 60'000;
 
@@ -171,7 +172,7 @@ void Account::end_pace(Instant now) {
   limits_changed_ = true;
   // Where nobody knows the rate, those who still wait must not go all at once either.
   if (!known_rate_ && gate_->metrics().waiting > 0) {
-    pace_ = make_pace(pace_->capacity() / 10 * 11);
+    pace_ = make_pace(2 * pace_->capacity());
     pace_until_ = now + kRecoveryInterval;
   } else {
     pace_.reset();

@@ -105,14 +105,10 @@ bool is_model(std::string_view model) {
 
 }  // namespace
 
-Tokenizers Tokenizers::built_in() {
-  return {built_in_tokenizer(Encoding::kCl100k), built_in_tokenizer(Encoding::kO200k)};
-}
-
-CallFacts read_call(Profile profile, const CallText& call, const Tokenizers& tokenizers) {
+CallFacts read_call(Profile profile, const CallText& call, FindTokenizer tokenizer) {
   const Target target = call.method == "POST" ? target_of(profile, call.path) : Target{};
   if (target.api == Api::kOther) return {};
-  auto body = read_call_body(profile, target.model, call.body, tokenizers);
+  auto body = read_call_body(profile, target.model, call.body, tokenizer);
   if (!body || !is_model(body->model)) return {};
   if (profile == Profile::kGeneric && !body->has_prompt) return {};  // not what the path looks like
 

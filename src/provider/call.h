@@ -29,13 +29,10 @@ enum class Api : std::uint8_t {
   kInvoke,      // Bedrock's invoke, the body in whichever shape the model has
 };
 
-// Null where the program was built without ranks: bytes are counted instead.
-struct Tokenizers {
-  const Tokenizer* cl100k = nullptr;
-  const Tokenizer* o200k = nullptr;
-
-  static Tokenizers built_in();
-};
+// The tokenizer of an encoding, made when it is first asked for; null where the program was built
+// without ranks: bytes are counted instead.
+using FindTokenizer = const Tokenizer* (*)(Encoding);
+inline const Tokenizer* no_tokenizer(Encoding) { return nullptr; }
 
 // A request as it came. `path` is what follows /proxy/NAME, percent-encoded, without the query.
 struct CallText {
@@ -63,6 +60,6 @@ inline constexpr std::size_t kModelBytesMax = 256;
 // Above this the tokenizer gives way to a third of the bytes of text, which errs upwards.
 inline constexpr std::size_t kTokenizedBytesMax = 1024 * 1024;
 
-CallFacts read_call(Profile profile, const CallText& call, const Tokenizers& tokenizers);
+CallFacts read_call(Profile profile, const CallText& call, FindTokenizer tokenizer);
 
 }  // namespace weir

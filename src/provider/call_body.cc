@@ -129,7 +129,7 @@ class Body {
   }
 
   bool is_object() const { return is_object_ && scanner_.whole(); }
-  CallBody finish(std::string_view model, const Tokenizers& tokenizers);
+  CallBody finish(std::string_view model, FindTokenizer find_tokenizer);
 
   KeyId key(std::string_view name);
   bool skips() const { return scanner_.depth() == 1 && last() == kNoKey; }
@@ -297,15 +297,14 @@ bool Body::take_media() {
   return true;
 }
 
-CallBody Body::finish(std::string_view model, const Tokenizers& tokenizers) {
+CallBody Body::finish(std::string_view model, FindTokenizer find_tokenizer) {
   if (!model.empty()) facts_.model = model;
   facts_.input_tokens = counted_ + (has_messages_ ? 3 : 0) + (has_tools_ ? 9 : 0);
   for (const Picture& picture : pictures_) {
     facts_.input_tokens +=
         media_tokens(profile_, facts_.model, picture.media, picture.base64_bytes, picture.detail);
   }
-  const Tokenizer* tokenizer =
-      encoding_of(facts_.model) == Encoding::kCl100k ? tokenizers.cl100k : tokenizers.o200k;
+  const Tokenizer* tokenizer = ends_.empty() ? nullptr : find_tokenizer(encoding_of(facts_.model));
   std::size_t begin = 0;
   for (const std::size_t end : ends_) {
     const std::string_view text{texts_.data() + begin, end - begin};
@@ -319,10 +318,10 @@ CallBody Body::finish(std::string_view model, const Tokenizers& tokenizers) {
 }  // namespace
 
 std::optional<CallBody> read_call_body(Profile profile, std::string_view model,
-                                       std::string_view body, const Tokenizers& tokenizers) {
+                                       std::string_view body, FindTokenizer find_tokenizer) {
   Body reader{profile, body};
   if (!reader.is_object()) return {};
-  return reader.finish(model, tokenizers);
+  return reader.finish(model, find_tokenizer);
 }
 
 }  // namespace weir

@@ -27,6 +27,6 @@ struct CallBody {
 // for each; 9 where there are tools; token numbers one by one; media as estimate.h has them. Counts
 // of chats without tools are OpenAI's own; with tools they are near, and mostly above.
 std::optional<CallBody> read_call_body(Profile profile, std::string_view model,
-                                       std::string_view body, const Tokenizers& tokenizers);
+                                       std::string_view body, FindTokenizer find_tokenizer);
 
 }  // namespace weir

@@ -10,7 +10,7 @@ namespace {
 
 CallFacts read(Profile profile, std::string_view path, std::string_view body,
                std::string_view query = {}, std::string_view method = "POST") {
-  return read_call(profile, {method, path, query, body}, {});
+  return read_call(profile, {method, path, query, body}, no_tokenizer);
 }
 
 struct Row {
@@ -278,9 +278,38 @@ TEST(Estimate, OfALargeBodyIsAThirdOfItsText) {
             3 + 1 + 765 + 3);
 }
 
+// The conversation of OpenAI's cookbook ("How to count tokens with tiktoken"), and what its API
+// said.
+TEST(Estimate, OfAChatIsWhatOpenAiCounts) {  // S3.8
+  ASSERT_NE(built_in_tokenizer(Encoding::kO200k), nullptr) << "tools/ranks gets the ranks";
+  const auto count = [&](const std::string& model) {
+    return read_call(Profile::kOpenai,
+                     {"POST", "/v1/chat/completions", "",
+                      R"({"model":")" + model +
+                          R"(","messages":[
+        {"role":"system","content":"You are a helpful, pattern-following assistant that )"
+                          R"(translates corporate jargon into plain English."},
+        {"role":"system","name":"example_user",
+         "content":"New synergies will help drive top-line growth."},
+        {"role":"system","name":"example_assistant",
+         "content":"Things working well together will increase revenue."},
+        {"role":"system","name":"example_user","content":"Let's circle back when we have more )"
+                          R"(bandwidth to touch base on opportunities for )"
+                          R"(increased leverage."},
+        {"role":"system","name":"example_assistant",
+         "content":"Let's talk later when we're less busy about how to do better."},
+        {"role":"user","content":"This late pivot means we don't have time to boil the ocean for )"
+                          R"(the client deliverable."}]})"},
+                     built_in_tokenizer)
+        .input_tokens;
+  };
+  EXPECT_EQ(count("gpt-4-0613"), 129);
+  EXPECT_EQ(count("gpt-4o"), 124);
+}
+
 // Each byte is a token by itself, so that what is counted can be seen.
 TEST(Estimate, GoesByTheTokenizerOfTheModel) {  // S3.8
-  const auto bytes = Tokenizer::create(Encoding::kO200k, [] {
+  static const auto bytes = Tokenizer::create(Encoding::kO200k, [] {
     constexpr std::string_view kDigits =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string ranks;
@@ -295,7 +324,9 @@ TEST(Estimate, GoesByTheTokenizerOfTheModel) {  // S3.8
     return read_call(Profile::kOpenai,
                      {"POST", "/v1/embeddings", "",
                       R"({"input":["abc","abcd"],"model":")" + model + "\"}"},
-                     {.o200k = bytes->get()})
+                     [](Encoding encoding) -> const Tokenizer* {
+                       return encoding == Encoding::kO200k ? bytes->get() : nullptr;
+                     })
         .input_tokens;
   };
   EXPECT_EQ(count("gpt-4o"), 7);

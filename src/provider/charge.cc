@@ -9,13 +9,12 @@
 namespace weir {
 namespace {
 
-// By Profile. Sources as in docs: the providers' pages on rate limits, November 2026.
+// By Profile, from the providers' pages on rate limits, November 2026, where not said otherwise.
 constexpr std::array<ChargeRule, 8> kRules{{
     // Generic: as whoever speaks OpenAI's or Anthropic's language mostly counts.
     {Reserve::kInputPlusExpected, true, true, 4096},
     // OpenAI: "the maximum of max_tokens and the estimated number of tokens"; failed requests
-    // count,
-    // and so does cached input.
+    // count, and so does cached input.
     {Reserve::kLargerOfBoth, false, true, 4096},
     // Anthropic: input and cache writes estimated and corrected, output as it comes; max_tokens and
     // cache reads do not count.
@@ -25,11 +24,11 @@ constexpr std::array<ChargeRule, 8> kRules{{
     // Azure: prompt, max_tokens and best_of, as a running estimate that is reset each minute.
     {Reserve::kInputPlusMaximum, false, true, 4096},
     // Bedrock: input and max_tokens, settled; cache reads are released. Without max_tokens AWS
-    // reserves the model's maximum, 64,000 with Claude 4: five times 12,800.
+    // reserves the model's maximum; taken to be 64,000, five times 12,800.
     {Reserve::kInputPlusMaximum, true, false, 12'800},
     // Groq: cached input does not count. Whether the rest of max_tokens comes back is not said.
     {Reserve::kInputPlusMaximum, false, false, 4096},
-    // Mistral: its x-ratelimit-tokens-query-cost is what was used.
+    // Mistral: not said; taken to be actual use, because it answers with a tokens-query-cost.
     {Reserve::kInputPlusExpected, true, true, 4096},
 }};
 
@@ -50,8 +49,11 @@ Amount counted_input(Profile profile, std::string_view model, const Usage& usage
 
 bool is_counted(Api api) { return api != Api::kOther && api != Api::kCountTokens; }
 
-// What is known of a call's use when it has ended; nothing if no more than before.
-std::optional<Usage> used(const Charge& charge, Ending ending, const UsageReader* answer) {
+}  // namespace
+
+std::optional<Usage> usage_of(const CallFacts& call, const Charge& charge, Ending ending,
+                              const UsageReader* answer) {
+  if (!is_counted(call.api) || ending == Ending::kUnsent || ending == Ending::kRefused) return {};
   std::optional<Usage> told = answer == nullptr ? std::nullopt : answer->usage();
   if (ending == Ending::kAnswered && told) return told;
   const Amount visible = answer == nullptr ? 0 : answer->visible_output();
@@ -61,8 +63,6 @@ std::optional<Usage> used(const Charge& charge, Ending ending, const UsageReader
   usage.output = std::max(usage.output, visible);
   return usage;
 }
-
-}  // namespace
 
 const ChargeRule& charge_rule(Profile profile) {
   static_assert(static_cast<std::size_t>(Profile::kMistral) + 1 == kRules.size());
@@ -114,7 +114,7 @@ Cost settlement(const ProviderConfig& provider, const CallFacts& call, const Cha
     return refunds || ending == Ending::kUnsent ? cost.with(Unit::kTokens, 0) : cost;
   }
 
-  const auto usage = used(charge, ending, answer);
+  const auto usage = usage_of(call, charge, ending, answer);
   if (!usage) return cost;
   const Amount input = counted_input(provider.profile, call.model, *usage);
   const bool input_alone = charge_rule(provider.profile).reserve == Reserve::kInput;

@@ -47,6 +47,11 @@ enum class Ending : std::uint8_t {
   kUnsent,    // it never left: everything is given back
 };
 
+// What is known of a call's use when it has ended: as told, else as far as it was seen; nothing if
+// no more than before.
+std::optional<Usage> usage_of(const CallFacts& call, const Charge& charge, Ending ending,
+                              const UsageReader* answer);
+
 // What to settle the permit on, to be learnt from (Calibration) by the caller if kAnswered. Units
 // not named stay as reserved.
 //   kAnswered  the usage told; without any, what passed of a stream, else what was reserved.

@@ -34,7 +34,8 @@ inline constexpr std::size_t kMediaHeadMax = 64 * 1024;
 
 enum class Detail : std::uint8_t { kHigh, kLow };
 
-// An image without a size takes the most that one can:
+// An image without a size takes the most that one can. GPT-4o's tiles and Claude's area are
+// documented; the figures of other OpenAI models and Gemini's tiles are not checked against them.
 //   OpenAI and its like  GPT-4o's tiles (85 + 170 each of 512 px; 70 + 140 with gpt-5, 75 + 150
 //   with
 //                        o1 and o3, 2833 + 5667 with gpt-4o-mini); patches of 32 px, at most 1536,

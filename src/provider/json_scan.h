@@ -357,7 +357,7 @@ void JsonScanner<Handler>::unicode(char c) {
     state_ = State::kBroken;
     return;
   }
-  unit_ = static_cast<std::uint16_t>(unit_ << 4U | digit);
+  unit_ = static_cast<std::uint16_t>(unit_ * 16U + digit);
   if (++digits_ < 4) return;
   state_ = State::kString;
   if (unit_ >= 0xD800 && unit_ < 0xDC00) {

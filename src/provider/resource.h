@@ -14,7 +14,7 @@
 
 #include "config/model.h"
 #include "provider/accounts.h"
-#include "provider/tally.h"
+#include "provider/traffic.h"
 #include "weir/gate/backing.h"
 #include "weir/gate/gate.h"
 #include "weir/time/calendar.h"
@@ -77,7 +77,7 @@ class Resource {
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> model_gates() const;
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> agent_gates() const;
   std::vector<std::shared_ptr<Account>> accounts() const { return accounts_.all(); }
-  Tally& tally() { return tally_; }
+  Traffic& traffic() { return traffic_; }
 
   bool paused() const { return paused_.load(std::memory_order_relaxed); }
   void pause();   // admits nothing, keeps waiters; outlasts a reload
@@ -125,7 +125,7 @@ class Resource {
   Accounts accounts_;
   std::atomic<bool> plain_;  // no patterns: every route is the same
   std::atomic<bool> paused_ = false;
-  Tally tally_;
+  Traffic traffic_;
 
   mutable std::shared_mutex mutex_;
   Rules rules_;

@@ -12,33 +12,33 @@ TEST(WithStreamUsage, ChangesNothingElse) {
     const char* body;
     const char* asked;
   };
-  for (
-      const auto& [body, asked] : std::vector<Row>{
-          {R"({"model":"m","stream":true})",
-           R"({"stream_options":{"include_usage":true},"model":"m","stream":true})"},
-          {" { \"a\" : 1 } ", " {\"stream_options\":{\"include_usage\":true}, \"a\" : 1 } "},
-          {"{}", R"({"stream_options":{"include_usage":true}})"},
-          {"{ }", R"({"stream_options":{"include_usage":true} })"},
-          {R"({"stream_options": null ,"n":2})",
-           R"({"stream_options": {"include_usage":true} ,"n":2})"},
-          {R"({"stream_options":{}})", R"({"stream_options":{"include_usage":true}})"},
-          {R"({"stream_options":{"x":{"include_usage":false}},"n":2})",
-           R"({"stream_options":{"include_usage":true,"x":{"include_usage":false}},"n":2})"},
-          {R"({"n":2,"stream_options":{"x":1, "include_usage": false}})",
-           R"({"n":2,"stream_options":{"x":1, "include_usage": true}})"},
-          {R"({"stream_options":{"include_usage":null}})",
-           R"({"stream_options":{"include_usage":true}})"},
-          {R"({"a":{"stream_options":null}})",
-           R"({"stream_options":{"include_usage":true},"a":{"stream_options":null}})"},
-          {R"({"stream_options":{"include_usage":false},"stream_options":{"y":[]}})",
-           R"({"stream_options":{"include_usage":false},"stream_options":{"include_usage":true,"y":[]}})"},
-          {R"({"stream\u005foptions":null})", R"({"stream\u005foptions":{"include_usage":true}})"},
-          {R"({"stream_options":5})", R"({"stream_options":5})"},
-          {"[]", "[]"},
-          {"{\"a\":", "{\"a\":"},
-          {"no", "no"},
-          {"", ""},
-      }) {
+  for (const auto& [body, asked] : std::vector<Row>{
+           {R"({"model":"m","stream":true})",
+            R"({"stream_options":{"include_usage":true},"model":"m","stream":true})"},
+           {" { \"a\" : 1 } ", " {\"stream_options\":{\"include_usage\":true}, \"a\" : 1 } "},
+           {"{}", R"({"stream_options":{"include_usage":true}})"},
+           {"{ }", R"({"stream_options":{"include_usage":true} })"},
+           {R"({"stream_options": null ,"n":2})",
+            R"({"stream_options": {"include_usage":true} ,"n":2})"},
+           {R"({"stream_options":{}})", R"({"stream_options":{"include_usage":true}})"},
+           {R"({"stream_options":{"x":{"include_usage":false}},"n":2})",
+            R"({"stream_options":{"include_usage":true,"x":{"include_usage":false}},"n":2})"},
+           {R"({"n":2,"stream_options":{"x":1, "include_usage": false}})",
+            R"({"n":2,"stream_options":{"x":1, "include_usage": true}})"},
+           {R"({"stream_options":{"include_usage":null}})",
+            R"({"stream_options":{"include_usage":true}})"},
+           {R"({"a":{"stream_options":null}})",
+            R"({"stream_options":{"include_usage":true},"a":{"stream_options":null}})"},
+           {R"({"stream_options":{"include_usage":false},"stream_options":{"y":[]}})",
+            R"({"stream_options":{"include_usage":false},)"
+            R"("stream_options":{"include_usage":true,"y":[]}})"},
+           {R"({"stream\u005foptions":null})", R"({"stream\u005foptions":{"include_usage":true}})"},
+           {R"({"stream_options":5})", R"({"stream_options":5})"},
+           {"[]", "[]"},
+           {"{\"a\":", "{\"a\":"},
+           {"no", "no"},
+           {"", ""},
+       }) {
     EXPECT_EQ(with_stream_usage(body), asked);
   }
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <utility>
 
 #include "provider/base64.h"
@@ -131,7 +130,7 @@ class ShortText {
   void clear() { size_ = 0; }
   void append(std::string_view part) {
     const std::size_t taken = std::min(part.size(), bytes_.size() - size_);
-    std::memcpy(bytes_.data() + size_, part.data(), taken);
+    std::ranges::copy(part.substr(0, taken), bytes_.data() + size_);
     size_ += taken;
   }
   void assign(std::string_view text) {

@@ -48,7 +48,8 @@ std::vector<Row> rows() {
        kJson,
        R"({"id":"chatcmpl-1","object":"chat.completion","model":"gpt-4o","choices":[{"index":0,
        "message":{"role":"assistant","content":"a \"usage\": {\"prompt_tokens\": 9}"},
-       "logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":2006,"completion_tokens":300,
+       "logprobs":null,"finish_reason":"stop"}],
+       "usage":{"prompt_tokens":2006,"completion_tokens":300,
        "total_tokens":2306,"prompt_tokens_details":{"cached_tokens":1920,"audio_tokens":0},
        "completion_tokens_details":{"reasoning_tokens":17}},"service_tier":"default"})",
        {.input = 86, .cached_input = 1920, .output = 300}},
@@ -72,12 +73,15 @@ std::vector<Row> rows() {
        kJson,
        R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[-0.0069,
        1.5e-3 ,
-       2]},{"embedding":[]}],"model":"text-embedding-3-small","usage":{"prompt_tokens":8,"total_tokens":8}})",
+       2]},{"embedding":[]}],"model":"text-embedding-3-small",
+       "usage":{"prompt_tokens":8,"total_tokens":8}})",
        {.input = 8}},
       {"messages",
        kJson,
-       R"({"type":"message","content":[{"type":"tool_use","input":{"usage":{"input_tokens":99999}}}],
-       "usage":{"input_tokens":2095,"cache_creation_input_tokens":130,"cache_read_input_tokens":5000,
+       R"({"type":"message","content":[{"type":"tool_use",
+       "input":{"usage":{"input_tokens":99999}}}],
+       "usage":{"input_tokens":2095,"cache_creation_input_tokens":130,
+       "cache_read_input_tokens":5000,
        "cache_creation":{"ephemeral_5m_input_tokens":100,"ephemeral_1h_input_tokens":30},
        "output_tokens":503,"server_tool_use":{"web_search_requests":3},"service_tier":"batch"}})",
        {.input = 2095,
@@ -88,10 +92,10 @@ std::vector<Row> rows() {
         .tier = ServiceTier::kBatch}},
       {"generateContent",
        kJson,
-       R"({"candidates":[{"content":{"parts":[{"text":"12345678"}],"role":"model"}}],"usageMetadata":
-       {"promptTokenCount":1000,"candidatesTokenCount":20,"totalTokenCount":1130,"thoughtsTokenCount":
-       70,"toolUsePromptTokenCount":40,"cachedContentTokenCount":600,"promptTokensDetails":[{
-       "modality":"TEXT","tokenCount":1000}]}})",
+       R"({"candidates":[{"content":{"parts":[{"text":"12345678"}],"role":"model"}}],
+       "usageMetadata":{"promptTokenCount":1000,"candidatesTokenCount":20,"totalTokenCount":1130,
+       "thoughtsTokenCount":70,"toolUsePromptTokenCount":40,"cachedContentTokenCount":600,
+       "promptTokensDetails":[{"modality":"TEXT","tokenCount":1000}]}})",
        {.input = 440, .cached_input = 600, .output = 90},
        2},
       {"converse",
@@ -271,7 +275,8 @@ TEST(UsageReader, PassesOverWhatItDoesNotUnderstand) {
         std::string(100'000, '['), std::string{R"({"usage":[1,2],"a":tru})"},
         std::string{R"({"usage":{"prompt_tokens":-5}})"},
         std::string{R"({"usage":{"prompt_tokens":null}})"},
-        std::string{R"({"usage":{"x":{"prompt_tokens":5}}})"}, std::string(1000, '\0')}) {
+        std::string{R"({"usage":{"x":{"prompt_tokens":5}}})"},
+        std::string{R"({"usage":{"content":{"prompt_tokens":5}}})"}, std::string(1000, '\0')}) {
     for (const char* type : {kJson, kSse, kFrames, "", "audio/mpeg"}) {
       EXPECT_FALSE(read(type, body).usage()) << body;
     }

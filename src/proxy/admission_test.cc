@@ -129,7 +129,7 @@ TEST_F(AdmissionTest, UsageIsAskedForInStreamsAndHiddenAgain) {
             std::string::npos)
       << stream;
   EXPECT_NE(stream.find("data: [DONE]\n\n"), std::string::npos);
-  while (resources.find("api")->tally().output_tokens != 2) std::this_thread::yield();
+  while (resources.find("api")->traffic().output_tokens != 2) std::this_thread::yield();
 }
 
 // S3.10

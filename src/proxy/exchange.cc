@@ -23,7 +23,11 @@ using server::ceil_seconds;
 // However patient a client is, a provider that refuses this often has more to say to it.
 constexpr int kAttemptsMax = 32;
 
-void add(Tally::Count& count, std::int64_t by = 1) {
+// What an SDK may be told to wait for by itself.
+constexpr Nanos kRetrySoon = std::chrono::minutes{1};
+constexpr std::string_view kDoNotRetry = "x-should-retry: false\r\n";
+
+void add(Traffic::Count& count, std::int64_t by = 1) {
   count.fetch_add(static_cast<std::uint64_t>(by), std::memory_order_relaxed);
 }
 
@@ -42,6 +46,16 @@ Framing framing_of(const net::ResponseHead& head, std::string_view method, bool 
   const bool length_known = !head.body.chunked && !head.body.until_close;
   if (length_known && !altered) return {kLength, head.body.length};
   return {http_1_0 ? kClose : kChunked};
+}
+
+// An error that comes inside a stream whose status was good.
+Signals signals_of_event(std::string_view error) {
+  Signals signals;
+  signals.kind = Signals::Kind::kFailed;
+  if (error.contains("overloaded")) signals.kind = Signals::Kind::kOverloaded;
+  if (error.contains("rate_limit")) signals.kind = Signals::Kind::kLimited;
+  signals.reason = error.substr(0, Signals::kReasonBytesMax);
+  return signals;
 }
 
 // The head as text again, for the time after its bytes are gone.
@@ -101,7 +115,7 @@ Exchange::Exchange(House& house, server::Loop& loop, net::UpstreamPool& pool, Er
                .agent = errand_.agent,
                .priority = errand_.route.priority,
                .weight = errand_.route.weight},
-      tally_(errand_.resource->tally()) {}
+      traffic_(errand_.resource->traffic()) {}
 
 Exchange::~Exchange() = default;
 
@@ -115,12 +129,19 @@ void Exchange::start(server::Responder& responder) {
     attach(responder);
     return send(std::move(*permit));
   }
-  const bool waits = permit.error().kind == Refusal::Kind::kWait &&
-                     (errand_.deadline > errand_.arrived || permit.error().for_backing);
-  if (!waits) return answer(refused(permit.error()));
+  if (!may_pass(permit.error())) return answer(refused(permit.error()));
   attach(responder);
   tell("queued", {});
   wait();
+}
+
+// A wait beyond the client's patience can only end in time if others settle on less than they
+// reserved.
+bool Exchange::may_pass(const Refusal& refusal) const {
+  if (refusal.kind != Refusal::Kind::kWait) return false;
+  if (refusal.for_backing) return true;
+  const Nanos patience = errand_.deadline - errand_.arrived;
+  return patience > Nanos{0} && (refusal.retry_after <= patience || traffic_.under_way > 0);
 }
 
 void Exchange::attach(server::Responder& responder) {
@@ -156,16 +177,18 @@ void Exchange::admitted(Result<Permit> result) {
 void Exchange::send(Permit permit) {
   permit_ = std::move(permit);
   settled_ = false;
+  status_ = 0;
   ++attempts_;
-  add(tally_.sent);
+  add(traffic_.sent);
+  add(traffic_.under_way);
   if (house_.events.watched()) {
     tell("forwarded", fmt::format(",\"waited_ms\":{},\"attempt\":{}",
                                   ceil_ms(house_.clock.now() - errand_.arrived), attempts_));
   }
   call_ = pool_.call(errand_.origin,
                      {.method = errand_.method,
-                      .head = errand_.head,
-                      .body = errand_.body,
+                      .head = std::move(errand_.head),
+                      .body = std::move(errand_.body),
                       .patience = 2 * errand_.config->request_timeout},
                      *this);
 }
@@ -173,7 +196,7 @@ void Exchange::send(Permit permit) {
 void Exchange::on_head(const net::ResponseHead& head) {
   const auto self = shared_from_this();
   status_ = head.status;
-  add(tally_.answers_by_class[std::min<std::size_t>(static_cast<std::size_t>(status_) / 100, 5)]);
+  add(traffic_.answers_by_class[std::min<std::size_t>(static_cast<std::size_t>(status_) / 100, 5)]);
   if (status_ >= 400) {
     refusal_head_ = text_of(head);
     refusal_body_.clear();
@@ -198,13 +221,17 @@ void Exchange::on_body(std::string_view bytes) {
 void Exchange::on_end() {
   const auto self = shared_from_this();
   if (!begun_) return judge(/*whole=*/true);
-  settle(status_ < 400 ? Ending::kAnswered : Ending::kRefused);
+  const bool refused_in_stream =
+      usage_ && !usage_->error().empty() && !usage_->usage() && usage_->visible_output() == 0;
+  if (refused_in_stream) learn(signals_of_event(usage_->error()));
+  settle(status_ < 400 && !refused_in_stream ? Ending::kAnswered : Ending::kRefused);
   finish();
 }
 
 void Exchange::on_failure(net::UpstreamFault fault, std::string_view message) {
   const auto self = shared_from_this();
-  add(tally_.failed);
+  add(traffic_.failed);
+  call_.reset();
   settle(fault == net::UpstreamFault::kUnreachable ? Ending::kUnsent : Ending::kCut);
   if (begun_) return relay_->abort();
   const bool slow = fault == net::UpstreamFault::kTooSlow;
@@ -219,17 +246,17 @@ void Exchange::on_drained() {
 void Exchange::on_gone() {
   gone_ = true;
   ticket_.cancel();
-  if (call_ != nullptr) add(tally_.cut);
+  if (call_ != nullptr) add(traffic_.cut);
   call_.reset();
   settle(Ending::kCut);
 }
 
 void Exchange::learn(const Signals& signals) {
   using enum Signals::Kind;
-  if (signals.kind == kLimited) add(tally_.limited);
-  if (signals.kind == kOverloaded) add(tally_.overloaded);
+  if (signals.kind == kLimited) add(traffic_.limited);
+  if (signals.kind == kOverloaded) add(traffic_.overloaded);
   if (signals.kind == kExhausted) {
-    add(tally_.exhausted);
+    add(traffic_.exhausted);
     house_.log.warning("a provider's quota is exhausted", {{"resource", errand_.config->name},
                                                            {"model", errand_.facts.model},
                                                            {"why", signals.reason}});
@@ -256,7 +283,10 @@ void Exchange::judge(bool whole) {
                    std::string_view{body}.substr(0, kSignalBodyBytes), house_.clock.wall());
   learn(signals);
   if (tries_again(signals)) {
-    add(tally_.retried);
+    add(traffic_.retried);
+    net::UpstreamRequest request = call_->take_request();
+    errand_.head = std::move(request.head);
+    errand_.body = std::move(request.body);
     call_.reset();
     settle(Ending::kRefused);
     tell("retried", fmt::format(",\"status\":{}", status_));
@@ -321,23 +351,25 @@ void Exchange::finish() {
 
 void Exchange::settle(Ending ending) {
   if (std::exchange(settled_, true)) return;
+  traffic_.under_way.fetch_sub(1, std::memory_order_relaxed);
   const UsageReader* answer = usage_ ? &*usage_ : nullptr;
   const ProviderConfig& provider = *errand_.config;
   (void)permit_.settle(settlement(provider, errand_.facts, errand_.charge, ending, answer));
   permit_.release();
   permit_ = {};
-  const auto usage = answer != nullptr ? answer->usage() : std::nullopt;
+  if (ending == Ending::kAnswered && answer != nullptr && answer->usage()) {
+    house_.calibration.learn(errand_.facts, *answer->usage());
+  }
   std::string more = fmt::format(",\"status\":{}", status_);
-  if (usage) {
-    house_.calibration.learn(errand_.facts, *usage);
-    add(tally_.input_tokens, usage->all_input());
-    add(tally_.cached_input_tokens, usage->cached_input);
-    add(tally_.output_tokens, usage->output);
+  if (const auto usage = usage_of(errand_.facts, errand_.charge, ending, answer)) {
+    add(traffic_.input_tokens, usage->all_input());
+    add(traffic_.cached_input_tokens, usage->cached_input);
+    add(traffic_.output_tokens, usage->output);
     fmt::format_to(std::back_inserter(more), ",\"input_tokens\":{},\"output_tokens\":{}",
                    usage->all_input(), usage->output);
     if (const auto price = price_of(provider, errand_.facts.model)) {
       const Amount paid = micro_usd(*price, *usage, provider.profile);
-      add(tally_.micro_usd, paid);
+      add(traffic_.micro_usd, paid);
       more += ",\"usd\":" + server::amount_text(Unit::kMicroUsd, paid);
     }
   }
@@ -353,7 +385,7 @@ std::optional<Outcome> Exchange::exhausted() const {
                                     fmt::format("{}; asked again at {}", closed->reason,
                                                 server::iso_time(house_.clock.wall() + left)),
                                     left);
-  outcome.fields += "x-should-retry: false\r\n";
+  outcome.fields += kDoNotRetry;
   return outcome;
 }
 
@@ -374,14 +406,17 @@ Outcome Exchange::refused(const Refusal& refusal) const {
   tell("refused", fmt::format(",\"retry_after_ms\":{}", ceil_ms(refusal.retry_after)));
   Refusal spread_out = refusal;
   spread_out.retry_after = spread(refusal.retry_after, house_.clock.now());
+  const std::int64_t in_ms = ceil_ms(refusal.retry_after);
+  const std::string_view how = refusal.exact ? "admits" : "may admit";
+  const std::string message = limit == server::kPaused ? "an operator has paused this resource"
+                              : refusal.limit == Gate::kHeld
+                                  ? fmt::format("the provider has asked to wait {} ms", in_ms)
+                                  : fmt::format("\"{}\" {} this in {} ms", limit, how, in_ms);
   Outcome outcome =
-      refusal_outcome(*errand_.config, 429, "rate_limited",
-                      limit == server::kPaused ? "an operator has paused this resource"
-                                               : fmt::format("\"{}\" {} this in {} ms", limit,
-                                                             refusal.exact ? "admits" : "may admit",
-                                                             ceil_ms(refusal.retry_after)),
-                      spread_out.retry_after);
+      refusal_outcome(*errand_.config, 429, "rate_limited", message, spread_out.retry_after);
   outcome.fields = server::refusal_fields(spread_out);
+  // Some SDKs would sleep through hours.
+  if (refusal.retry_after > kRetrySoon) outcome.fields += kDoNotRetry;
   return outcome;
 }
 

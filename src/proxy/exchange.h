@@ -18,7 +18,7 @@
 #include "provider/resources.h"
 #include "provider/signals.h"
 #include "provider/sse.h"
-#include "provider/tally.h"
+#include "provider/traffic.h"
 #include "proxy/heads.h"
 #include "server/events.h"
 #include "server/http.h"
@@ -72,6 +72,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   void start(server::Responder& responder);
 
  private:
+  bool may_pass(const Refusal& refusal) const;
   void attach(server::Responder& responder);
   void wait();
   void admitted(Result<Permit> result);
@@ -90,7 +91,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   bool tries_again(const Signals& signals) const;
   void learn(const Signals& signals);
   // The answer goes to the client from here on.
-  void begin(const net::ResponseHead& head);
+  void begin(const net::ResponseHead& head, std::string_view more = {});
   void pass(std::string_view bytes);
   void send_head();
   void finish();
@@ -107,7 +108,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   net::UpstreamPool& pool_;
   Errand errand_;
   const Request request_;
-  Tally& tally_;
+  Traffic& traffic_;
 
   std::optional<server::Relay> relay_;
   Ticket ticket_;

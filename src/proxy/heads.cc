@@ -104,7 +104,8 @@ std::string request_head(const net::RequestHead& head, const ProviderConfig& pro
   return out;
 }
 
-std::string response_head(const net::ResponseHead& head, const Framing& framing, bool keep_alive) {
+std::string response_head(const net::ResponseHead& head, const Framing& framing, bool keep_alive,
+                          std::string_view more) {
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
   const HopByHop hop_by_hop{head.fields};
   for (const net::Field& field : head.fields.all()) {
@@ -114,6 +115,7 @@ std::string response_head(const net::ResponseHead& head, const Framing& framing,
     }
     append_field(out, field.name, field.value);
   }
+  out += more;
   if (framing.kind == Framing::Kind::kLength) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", framing.length);
   }

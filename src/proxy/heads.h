@@ -39,7 +39,9 @@ struct Framing {
   std::uint64_t length = 0;
 };
 
-std::string response_head(const net::ResponseHead& head, const Framing& framing, bool keep_alive);
+// `more`: further lines, each with its CRLF.
+std::string response_head(const net::ResponseHead& head, const Framing& framing, bool keep_alive,
+                          std::string_view more = {});
 
 // Whether a path leaves its base: a segment "..", percent-encoded or not.
 bool climbs(std::string_view path);

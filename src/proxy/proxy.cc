@@ -145,7 +145,10 @@ void Proxy::add_routes(server::Router& router) {
                     }
                     const Outcome outcome =
                         refusal_outcome(*provider, denial.status, denial.code, denial.message);
-                    responder.reply({.status = denial.status, .body = outcome.body});
+                    responder.reply(
+                        {.status = denial.status,
+                         .body = outcome.body,
+                         .fields = denial.status == 401 ? "WWW-Authenticate: Bearer\r\n" : ""});
                   }});
 }
 
@@ -219,7 +222,7 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
   CallFacts facts =
       read_call(config->profile,
                 {.method = head.method, .path = path, .query = head.query, .body = http.body},
-                parts_.tokenizers);
+                parts_.tokenizer);
   const std::string credential = credential_of(*config, http);
   auto route = resource->route(
       {.agent = agent, .model = facts.model, .priority = priority, .account = credential});

@@ -22,7 +22,7 @@ class Proxy {
     server::Log& log;
     const Clock& clock;
     std::shared_ptr<net::TlsClient> tls;
-    Tokenizers tokenizers;
+    FindTokenizer tokenizer;
   };
   explicit Proxy(Parts parts);
   ~Proxy();

@@ -168,7 +168,7 @@ class ProxyTest : public ::testing::Test {
                                                  .log = log,
                                                  .clock = time,
                                                  .tls = std::move(*tls),
-                                                 .tokenizers = Tokenizers::built_in()});
+                                                 .tokenizer = built_in_tokenizer});
     proxy->add_routes(router);
     options.listen = {.host = "127.0.0.1", .port = 0};
     auto opened = server::Listener::open(options, router, time.source(), log);

@@ -16,7 +16,7 @@ class RefusalsTest : public ProxyTest {
   }
   static constexpr std::string_view kLimited =
       R"({"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}})";
-  Tally& tally() { return resources.find("api")->tally(); }
+  Traffic& traffic() { return resources.find("api")->traffic(); }
 };
 
 TEST_F(RefusalsTest, A429IsTriedAgainWhenTheProviderSaidSo) {
@@ -32,8 +32,8 @@ TEST_F(RefusalsTest, A429IsTriedAgainWhenTheProviderSaidSo) {
   const Answer answer = agent.answer();
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.body, "{\"ok\":1}");
-  EXPECT_EQ(tally().limited, 1U);
-  EXPECT_EQ(tally().retried, 1U);
+  EXPECT_EQ(traffic().limited, 1U);
+  EXPECT_EQ(traffic().retried, 1U);
 }
 
 TEST_F(RefusalsTest, ARetryAfterClosesTheAccountForEveryWaiter) {
@@ -91,9 +91,10 @@ TEST_F(RefusalsTest, AnExhaustedAccountIsToldAtOnceUntilItsReset) {
   EXPECT_NE(answer.body.find("insufficient_quota"), std::string::npos) << answer.body;
   EXPECT_TRUE(provider.idle());
   time.advance(1h);
-  agent.send(chat());
+  RawClient later = client();
+  later.send(chat());
   provider.next().answer("{}");
-  EXPECT_EQ(agent.answer().status, 200);
+  EXPECT_EQ(later.answer().status, 200);
 }
 
 TEST_F(RefusalsTest, OverloadIsWaitedOutWhereThatIsSafe) {
@@ -106,7 +107,7 @@ TEST_F(RefusalsTest, OverloadIsWaitedOutWhereThatIsSafe) {
   time.advance(1s);
   provider.next().answer("{}");
   EXPECT_EQ(agent.answer().status, 200);
-  EXPECT_EQ(tally().overloaded, 1U);
+  EXPECT_EQ(traffic().overloaded, 1U);
 }
 
 TEST_F(RefusalsTest, AnOverloadedApiOfAnyKindIsNotSentAPostTwice) {

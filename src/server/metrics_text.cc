@@ -71,45 +71,47 @@ void add_limits(Families& families, const std::vector<Sample>& samples, std::str
 
 // Of the providers that the proxy has sent something to.
 void add_proxied(Families& families, const Resources& resources) {
-  std::vector<std::pair<std::string, const Tally*>> used;
+  std::vector<std::pair<std::string, const Traffic*>> used;
   const auto all = resources.all();
   for (const auto& resource : all) {
-    if (resource->tally().sent == 0) continue;
+    if (resource->traffic().sent == 0) continue;
     used.emplace_back(fmt::format("resource=\"{}\"", escaped(resource->name())),
-                      &resource->tally());
+                      &resource->traffic());
   }
   if (used.empty()) return;
   const auto counters = [&](std::string_view name, std::string_view help, auto member) {
     families.begin(name, "counter", help);
-    for (const auto& [labels, tally] : used) families.add(labels, (tally->*member).load());
+    for (const auto& [labels, traffic] : used) families.add(labels, (traffic->*member).load());
   };
-  counters("weir_proxy_sent_total", "Requests sent to providers, every try of them.", &Tally::sent);
-  counters("weir_proxy_limited_total", "Answers of 429 and the like.", &Tally::limited);
+  counters("weir_proxy_sent_total", "Requests sent to providers, every try of them.",
+           &Traffic::sent);
+  counters("weir_proxy_limited_total", "Answers of 429 and the like.", &Traffic::limited);
   counters("weir_proxy_overloaded_total", "Answers that the provider is overloaded.",
-           &Tally::overloaded);
+           &Traffic::overloaded);
   counters("weir_proxy_exhausted_total", "Answers that a daily or paid quota is used up.",
-           &Tally::exhausted);
+           &Traffic::exhausted);
   counters("weir_proxy_retried_total", "Answers kept from the client, and tried again.",
-           &Tally::retried);
+           &Traffic::retried);
   counters("weir_proxy_failed_total", "Requests without an answer, or with a broken one.",
-           &Tally::failed);
-  counters("weir_proxy_cut_total", "Requests whose client left first.", &Tally::cut);
+           &Traffic::failed);
+  counters("weir_proxy_cut_total", "Requests whose client left first.", &Traffic::cut);
   families.begin("weir_proxy_answers_total", "counter", "Answers of providers by class of status.");
-  for (const auto& [labels, tally] : used) {
-    for (std::size_t i = 1; i < tally->answers_by_class.size(); ++i) {
-      families.add(fmt::format("{},class=\"{}xx\"", labels, i), tally->answers_by_class[i].load());
+  for (const auto& [labels, traffic] : used) {
+    for (std::size_t i = 1; i < traffic->answers_by_class.size(); ++i) {
+      families.add(fmt::format("{},class=\"{}xx\"", labels, i),
+                   traffic->answers_by_class[i].load());
     }
   }
   families.begin("weir_proxy_tokens_total", "counter", "Tokens, as providers have told.");
-  for (const auto& [labels, tally] : used) {
-    families.add(labels + ",kind=\"input\"", tally->input_tokens.load());
-    families.add(labels + ",kind=\"cached_input\"", tally->cached_input_tokens.load());
-    families.add(labels + ",kind=\"output\"", tally->output_tokens.load());
+  for (const auto& [labels, traffic] : used) {
+    families.add(labels + ",kind=\"input\"", traffic->input_tokens.load());
+    families.add(labels + ",kind=\"cached_input\"", traffic->cached_input_tokens.load());
+    families.add(labels + ",kind=\"output\"", traffic->output_tokens.load());
   }
   families.begin("weir_proxy_usd_total", "counter", "Dollars, by the price of what was used.");
-  for (const auto& [labels, tally] : used) {
+  for (const auto& [labels, traffic] : used) {
     families.add(labels,
-                 amount_text(Unit::kMicroUsd, static_cast<Amount>(tally->micro_usd.load())));
+                 amount_text(Unit::kMicroUsd, static_cast<Amount>(traffic->micro_usd.load())));
   }
 }
 

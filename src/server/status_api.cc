@@ -50,18 +50,18 @@ std::string mistakes_body(const Mistakes& mistakes) {
 }
 
 // What the proxy has sent there; nothing if it has not been used.
-void add_proxied(JsonText& json, const Tally& tally) {
-  if (tally.sent == 0) return;
-  json.key("proxy").open('{').key("sent").number(tally.sent.load());
-  json.key("limited").number(tally.limited.load());
-  json.key("overloaded").number(tally.overloaded.load());
-  json.key("exhausted").number(tally.exhausted.load());
-  json.key("retried").number(tally.retried.load()).key("failed").number(tally.failed.load());
-  json.key("cut").number(tally.cut.load());
-  json.key("input_tokens").number(tally.input_tokens.load());
-  json.key("cached_input_tokens").number(tally.cached_input_tokens.load());
-  json.key("output_tokens").number(tally.output_tokens.load());
-  json.key("usd").raw(amount_text(Unit::kMicroUsd, static_cast<Amount>(tally.micro_usd.load())));
+void add_proxied(JsonText& json, const Traffic& traffic) {
+  if (traffic.sent == 0) return;
+  json.key("proxy").open('{').key("sent").number(traffic.sent.load());
+  json.key("limited").number(traffic.limited.load());
+  json.key("overloaded").number(traffic.overloaded.load());
+  json.key("exhausted").number(traffic.exhausted.load());
+  json.key("retried").number(traffic.retried.load()).key("failed").number(traffic.failed.load());
+  json.key("cut").number(traffic.cut.load());
+  json.key("input_tokens").number(traffic.input_tokens.load());
+  json.key("cached_input_tokens").number(traffic.cached_input_tokens.load());
+  json.key("output_tokens").number(traffic.output_tokens.load());
+  json.key("usd").raw(amount_text(Unit::kMicroUsd, static_cast<Amount>(traffic.micro_usd.load())));
   json.close('}');
 }
 
@@ -178,7 +178,7 @@ void StatusApi::add_resource(JsonText& json, Resource& resource, bool details) c
     json.close('}');
   }
   json.close(']');
-  add_proxied(json, resource.tally());
+  add_proxied(json, resource.traffic());
   if (details) {
     add_accounts(json, resource);
     json.key("agents").open('[');

@@ -217,8 +217,9 @@ export class FakeProvider {
       if (fault.in_stream && call.events >= (fault.after_events ?? 3)) {
         ++this.counts.cut;
         call.finished = true;
-        if (fault.in_stream === 'cut') return response.destroy();
-        return response.end(call.dialect.error_event(call));
+        if (fault.in_stream === 'error') return response.end(call.dialect.error_event(call));
+        await sleep(20); // what was written is on its way
+        return response.destroy();
       }
       if (response.destroyed) return;
       if (!response.write(event)) await this.drained(response);

@@ -10,7 +10,8 @@ const named = (name) => ({ headers: { 'x-weir-agent': name } });
 test('a fan-out of six agents loses none of its turns', async (t) => {
   const limits = { anthropic: { requests: { amount: 20, burst: 4 }, output_tokens: 100_000 } };
   const settings = { minute_ms: 1000, limits, latency_ms: 20 };
-  const { fake, url } = await h.behind_weir(t, 'anthropic', {}, settings);
+  const config = { limits: [{ unit: 'requests', amount: 20, per: '1s' }] }; // of its burst: nothing
+  const { fake, url } = await h.behind_weir(t, 'anthropic', config, settings);
   const results = await h.parallel(6, async (index) => {
     const client = h.anthropic(url, { defaultHeaders: { 'x-weir-agent': `agent-${index}` } });
     for (let turn = 0; turn < 3; ++turn) {
@@ -52,7 +53,7 @@ test('two crews that do not know of each other share one limit', async (t) => {
 test('a busy crew does not starve another', async (t) => {
   const limits = [{ unit: 'requests', amount: 20, per: '1s', burst: 1 }];
   const { fake, url } = await h.behind_weir(t, 'openai', { limits });
-  const client = h.openai(url, { timeout: 30_000 });
+  const client = h.openai(url);
   const busy = h.parallel(40, () => h.chat(client, {}, named('busy')));
   await h.eventually(() => fake.counts.received >= 2, 'the busy crew is under way');
   await h.parallel(4, () => h.chat(client, {}, named('quiet')));
@@ -64,7 +65,7 @@ test('a busy crew does not starve another', async (t) => {
 test('a higher priority goes first', async (t) => {
   const limits = [{ unit: 'requests', amount: 20, per: '1s', burst: 1 }];
   const { fake, url } = await h.behind_weir(t, 'openai', { limits });
-  const client = h.openai(url, { timeout: 30_000 });
+  const client = h.openai(url);
   const rest = h.parallel(20, () => h.chat(client, {}, named('many')));
   await h.eventually(() => fake.counts.received >= 2, 'the queue is there');
   const headers = { 'x-weir-agent': 'boss', 'x-weir-priority': '9' };

@@ -138,19 +138,19 @@ export const provider_file = (profile, fake, config = {}) => ({
   ...config,
 });
 
-// Clients that show every failure: they retry nothing unless told to.
+// Clients that show every failure: they retry nothing unless told to, and wait for a short time.
+const plain = { apiKey: kDummy, maxRetries: 0, timeout: 20_000 };
 export const openai = (url, options = {}) =>
-  new OpenAI({ apiKey: kDummy, baseURL: `${url}/v1`, maxRetries: 0, ...options });
+  new OpenAI({ ...plain, baseURL: `${url}/v1`, ...options });
 export const azure = (url) =>
   new AzureOpenAI({
-    apiKey: kDummy,
+    ...plain,
     endpoint: url,
     deployment: models.azure,
     apiVersion: '2024-06-01',
-    maxRetries: 0,
   });
 export const anthropic = (url, options = {}) =>
-  new Anthropic({ apiKey: kDummy, baseURL: url, maxRetries: 0, ...options });
+  new Anthropic({ ...plain, baseURL: url, ...options });
 export const gemini = (url, options = {}) =>
   new GoogleGenAI({ apiKey: kDummy, httpOptions: { baseUrl: url, ...options } });
 

@@ -18,7 +18,7 @@ test('openai: what can never fit is a BadRequestError at once', async (t) => {
     assert.ok(error instanceof h.OpenAI.BadRequestError);
     assert.equal(error.type, 'invalid_request_error');
     assert.equal(typeof error.error.message, 'string');
-    assert.match(error.error.message, /100/);
+    assert.match(error.error.message, /tokens per 1m/);
   }
   assert.equal(fake.counts.received, 0);
 });

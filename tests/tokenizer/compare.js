@@ -1,5 +1,5 @@
-// node compare.js DRIVER ENCODING: encodes the corpus with npm tiktoken and with tokenizer_driver, prints
-// how many texts agree and the first that do not.
+// node compare.js DRIVER ENCODING: encodes the corpus with npm tiktoken and with tokenizer_driver,
+// and prints how many texts agree and the first that do not.
 'use strict';
 const {spawnSync} = require('child_process');
 const {get_encoding} = require('tiktoken');
@@ -31,12 +31,14 @@ function driverTokens() {
 const ours = driverTokens();
 const tiktoken = get_encoding(encoding);
 let differing = 0;
+const same = (a, b) => a.length === b.length && a.every((token, i) => token === b[i]);
 texts.forEach((text, i) => {
   const theirs = tiktoken.encode_ordinary(text);
-  if (ours[i].length === theirs.length && ours[i].every((token, at) => token === theirs[at])) return;
+  if (same(ours[i], theirs)) return;
   if (++differing > SHOWN) return;
   console.log(`${encoding}: ${JSON.stringify(text.slice(0, 200))}`);
   console.log(`  ours     ${ours[i].subarray(0, 60)}\n  tiktoken ${theirs.subarray(0, 60)}`);
 });
-console.log(`${encoding}: ${texts.length - differing} of ${texts.length} texts agree with tiktoken`);
+const agreed = texts.length - differing;
+console.log(`${encoding}: ${agreed} of ${texts.length} texts agree with tiktoken`);
 process.exitCode = differing === 0 ? 0 : 1;

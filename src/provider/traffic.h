@@ -1,4 +1,4 @@
-// Tally: what the proxy has sent to one provider, and what came of it. Safe from any thread.
+// Traffic: what the proxy has sent to one provider, and what came of it. Safe from any thread.
 #pragma once
 
 #include <array>
@@ -7,10 +7,11 @@
 
 namespace weir {
 
-struct Tally {
+struct Traffic {
   using Count = std::atomic<std::uint64_t>;
 
   Count sent{0};                            // requests, every try of them
+  Count under_way{0};                       // of these, now
   std::array<Count, 6> answers_by_class{};  // [2]: 2xx
   Count limited{0};                         // answers of 429 and the like
   Count overloaded{0};
