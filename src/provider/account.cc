@@ -20,6 +20,8 @@ constexpr Nanos kProbeFirst = minutes{5};
 constexpr Nanos kProbeMax = minutes{60};
 
 constexpr Nanos kRecoveryInterval = seconds{30};
+// Where nobody knows the rate, the pace doubles after so long without a refusal.
+constexpr Nanos kSlowStart = seconds{5};
 // Cuts within this time are of one event: answers to what was sent before the first of them.
 constexpr Nanos kCutWindow = seconds{10};
 // A pace counts thousandths of a request a minute, so that a tenth of it is never lost.
@@ -158,22 +160,32 @@ void Account::close(const Signals& signals, Instant now) {
 
 void Account::hold(Instant until) {
   held_until_ = std::max(held_until_, until);
-  pace_until_ = std::max(pace_until_, until + kRecoveryInterval);
+  pace_until_ = std::max(pace_until_, until + (known_rate() ? kRecoveryInterval : kSlowStart));
   gate_->hold_until(until);
+}
+
+std::optional<Rate> Account::known_rate() const {
+  std::optional<Rate> known = known_rate_;
+  for (const auto& [spec, stated_at] : learned_) {
+    if (spec.unit != Unit::kRequests || (known && known->period <= spec.period)) continue;
+    known = Rate{spec.amount, spec.period};
+  }
+  return known;
 }
 
 void Account::begin_pace(Instant now) {
   if (pace_) return;
-  pace_ = make_pace(known_rate_ ? per_minute_milli(*known_rate_) : served_.per_minute_milli(now));
+  const auto known = known_rate();
+  pace_ = make_pace(known ? per_minute_milli(*known) : served_.per_minute_milli(now));
   limits_changed_ = true;
 }
 
 void Account::end_pace(Instant now) {
   limits_changed_ = true;
   // Where nobody knows the rate, those who still wait must not go all at once either.
-  if (!known_rate_ && gate_->metrics().waiting > 0) {
+  if (!known_rate() && gate_->metrics().waiting > 0) {
     pace_ = make_pace(2 * pace_->capacity());
-    pace_until_ = now + kRecoveryInterval;
+    pace_until_ = now + kSlowStart;
   } else {
     pace_.reset();
   }

@@ -86,6 +86,8 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
   void refused(const Signals& signals, Instant now);
   void close(const Signals& signals, Instant now);
   void hold(Instant until);
+  // As configured, or as the provider states it.
+  std::optional<Rate> known_rate() const;
   void begin_pace(Instant now);
   void end_pace(Instant now);
   void arm();

@@ -221,11 +221,16 @@ void Exchange::on_body(std::string_view bytes) {
 void Exchange::on_end() {
   const auto self = shared_from_this();
   if (!begun_) return judge(/*whole=*/true);
-  const bool refused_in_stream =
-      usage_ && !usage_->error().empty() && !usage_->usage() && usage_->visible_output() == 0;
-  if (refused_in_stream) learn(signals_of_event(usage_->error()));
-  settle(status_ < 400 && !refused_in_stream ? Ending::kAnswered : Ending::kRefused);
+  settle(ending());
   finish();
+}
+
+Ending Exchange::ending() {
+  if (status_ >= 400) return Ending::kRefused;
+  if (!usage_ || usage_->error().empty()) return Ending::kAnswered;
+  learn(signals_of_event(usage_->error()));
+  const bool began = usage_->usage() || usage_->visible_output() > 0;
+  return began ? Ending::kCut : Ending::kRefused;
 }
 
 void Exchange::on_failure(net::UpstreamFault fault, std::string_view message) {
@@ -292,16 +297,19 @@ void Exchange::judge(bool whole) {
     tell("retried", fmt::format(",\"status\":{}", status_));
     return wait();
   }
-  begin(*head);
+  const bool terminal = signals.kind == Signals::Kind::kExhausted ||
+                        signals.retry_after.value_or(Nanos{0}) > kRetrySoon;
+  const bool said = head->fields.find("x-should-retry").has_value();
+  begin(*head, terminal && !said ? kDoNotRetry : "");
   if (!body.empty()) pass(body);
   if (!whole || gone_) return;
   settle(Ending::kRefused);
   finish();
 }
 
-void Exchange::begin(const net::ResponseHead& head) {
+void Exchange::begin(const net::ResponseHead& head, std::string_view more) {
   framing_ = framing_of(head, errand_.method, hider_.has_value(), errand_.http_1_0);
-  head_ = response_head(head, framing_, relay_->keeps_alive());
+  head_ = response_head(head, framing_, relay_->keeps_alive(), more);
   begun_ = true;
   relay_->begin(status_);
   // The head goes with the first bytes of the body; those of a stream may be long in coming.

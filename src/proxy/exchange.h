@@ -95,6 +95,8 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   void pass(std::string_view bytes);
   void send_head();
   void finish();
+  // How an answer that is whole has ended: it may be an error inside a stream.
+  Ending ending();
   void settle(Ending ending);
 
   std::optional<Outcome> exhausted() const;

@@ -243,7 +243,7 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
   const std::string_view rest = bytes.substr(head_bytes);
   if (!head.body.chunked) {
     if (head.body.length > 0 && head.body.length > body_max(head)) {
-      refuse(net::HttpFault::kBodyTooLarge);
+      refuse_body(head);
       return {};
     }
     if (rest.size() >= head.body.length) {
@@ -253,6 +253,10 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
   } else {
     if (chunks_ == nullptr) chunks_ = std::make_unique<Chunks>(head_bytes, body_max(head));
     const auto taken = chunks_->decoder.feed(rest, chunks_->body);
+    if (!taken && taken.error() == net::HttpFault::kBodyTooLarge) {
+      refuse_body(head);
+      return {};
+    }
     if (!taken) {
       refuse(taken.error());
       return {};
@@ -286,6 +290,15 @@ void Connection::answer(const net::RequestHead& head, std::string_view body) {
 
 void Connection::refuse(net::HttpFault fault) {
   refuse(static_cast<int>(fault), "bad_message", explanation(fault));
+}
+
+void Connection::refuse_body(const net::RequestHead& head) {
+  constexpr auto kFault = net::HttpFault::kBodyTooLarge;
+  const Denial denial{static_cast<int>(kFault), "bad_message", std::string{explanation(kFault)}};
+  count(loop_.counts.refused);
+  keep_alive_ = false;
+  phase_ = Phase::kAnswering;
+  loop_.router.deny(head, denial, *this);
 }
 
 void Connection::refuse(int status, std::string_view code, std::string_view message) {

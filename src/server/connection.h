@@ -95,6 +95,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool holds(std::size_t body_bytes);
   void answer(const net::RequestHead& head, std::string_view body);
   void refuse(net::HttpFault fault);
+  void refuse_body(const net::RequestHead& head);
   void refuse(int status, std::string_view code, std::string_view message);
   void count_reply(int status);
   void append_head(const Reply& reply);

@@ -91,6 +91,13 @@ std::optional<std::size_t> Router::body_max(const net::RequestHead& head,
   return route->body_max(head);
 }
 
+void Router::deny(const net::RequestHead& head, const Denial& denial, Responder& responder) const {
+  const Route* route = find_below(head.path);
+  if (route != nullptr && route->deny) return route->deny(head, denial, responder);
+  responder.error(denial.status, denial.code, denial.message,
+                  denial.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
+}
+
 void Router::dispatch(const net::RequestHead& head, std::string_view body, BodyShare& share,
                       std::string_view peer, Responder& responder) const {
   Parameters parameters;
@@ -108,11 +115,7 @@ void Router::dispatch(const net::RequestHead& head, std::string_view body, BodyS
   const auto client = access_.check(head, peer, route != nullptr ? route->need : Need::kNothing,
                                     route != nullptr && route->streams);
   if (!client) {
-    const Denial& denial = client.error();
-    if (route != nullptr && route->deny) return route->deny(head, denial, responder);
-    responder.error(denial.status, denial.code, denial.message,
-                    denial.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
-    return;
+    return deny(head, client.error(), responder);
   }
   if (place == nullptr && route == nullptr) {
     responder.error(404, "path_unknown",

@@ -40,6 +40,9 @@ class Router {
   void dispatch(const net::RequestHead& head, std::string_view body, BodyShare& share,
                 std::string_view peer, Responder& responder) const;
 
+  // Says why a request is not taken, in the words of its route.
+  void deny(const net::RequestHead& head, const Denial& denial, Responder& responder) const;
+
   // The largest body that this client may send there; nothing if the usual one.
   std::optional<std::size_t> body_max(const net::RequestHead& head, std::string_view peer) const;
 
