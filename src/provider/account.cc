@@ -20,7 +20,7 @@ constexpr Nanos kProbeFirst = minutes{5};
 constexpr Nanos kProbeMax = minutes{60};
 
 constexpr Nanos kRecoveryInterval = seconds{30};
-// Where nobody knows the rate, the pace doubles after so long without a refusal.
+// Whoever has been served little starts slowly: the pace doubles after so long without a refusal.
 constexpr Nanos kSlowStart = seconds{5};
 // Cuts within this time are of one event: answers to what was sent before the first of them.
 constexpr Nanos kCutWindow = seconds{10};
@@ -160,7 +160,7 @@ void Account::close(const Signals& signals, Instant now) {
 
 void Account::hold(Instant until) {
   held_until_ = std::max(held_until_, until);
-  pace_until_ = std::max(pace_until_, until + (known_rate() ? kRecoveryInterval : kSlowStart));
+  pace_until_ = std::max(pace_until_, until + growth_interval_);
   gate_->hold_until(until);
 }
 
@@ -176,7 +176,9 @@ std::optional<Rate> Account::known_rate() const {
 void Account::begin_pace(Instant now) {
   if (pace_) return;
   const auto known = known_rate();
-  pace_ = make_pace(known ? per_minute_milli(*known) : served_.per_minute_milli(now));
+  const Amount rate = known ? per_minute_milli(*known) : served_.per_minute_milli(now);
+  growth_interval_ = known || rate >= kPaceMin ? kRecoveryInterval : kSlowStart;
+  pace_ = make_pace(rate);
   limits_changed_ = true;
 }
 
@@ -185,7 +187,7 @@ void Account::end_pace(Instant now) {
   // Where nobody knows the rate, those who still wait must not go all at once either.
   if (!known_rate() && gate_->metrics().waiting > 0) {
     pace_ = make_pace(2 * pace_->capacity());
-    pace_until_ = now + kSlowStart;
+    pace_until_ = now + growth_interval_;
   } else {
     pace_.reset();
   }

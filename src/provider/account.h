@@ -108,6 +108,7 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
   std::vector<Learned> learned_;
   std::optional<AdaptiveCapacity> pace_;  // in thousandths of a request a minute
   Instant pace_until_{};                  // or longer, while it is cut
+  Nanos growth_interval_{0};              // where nobody knows the rate
   Instant held_until_{};
   Pauses limited_;
   Pauses overloaded_;

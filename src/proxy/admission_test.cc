@@ -46,10 +46,10 @@ TEST_F(AdmissionTest, WaitsForItsTurnAndNobodySeesA429) {
 
 TEST_F(AdmissionTest, GivesUpAfterMaxWaitInTheProvidersOwnShape) {
   start("anthropic", "max_wait: 10s\nlimits: [{unit: requests, amount: 1, per: 1h, name: r}]\n");
+  RawClient first = client();
+  first.send(messages());
+  const auto visit = provider.next();
   RawClient agent = client();
-  agent.send(messages());
-  provider.next().answer(kUsage);
-  EXPECT_EQ(agent.answer().status, 200);
   agent.send(messages());
   until_waiting(1);
   time.advance(10s);
@@ -57,11 +57,37 @@ TEST_F(AdmissionTest, GivesUpAfterMaxWaitInTheProvidersOwnShape) {
   EXPECT_EQ(answer.status, 429);
   EXPECT_TRUE(answer.has("\r\nRetry-After: ")) << answer.head;
   EXPECT_TRUE(answer.has("\r\nretry-after-ms: ")) << answer.head;
+  EXPECT_TRUE(answer.has("\r\nx-should-retry: false\r\n")) << "an SDK must not sleep an hour";
   EXPECT_TRUE(answer.body.starts_with(R"({"type":"error","error":{"type":"rate_limit_error")"))
       << answer.body;
   EXPECT_TRUE(provider.idle());
-
   EXPECT_EQ(agent.call(messages("X-Weir-Max-Wait: 0\r\n")).status, 429) << "at once";
+
+  visit.answer(kUsage);
+  EXPECT_EQ(first.answer().status, 200);
+  while (resources.find("api")->traffic().under_way != 0) std::this_thread::yield();
+  EXPECT_EQ(agent.call(messages()).status, 429) << "at once: nothing can make it sooner";
+}
+
+TEST_F(AdmissionTest, AnErrorInsideAStreamSettlesOnWhatWasSeen) {
+  start("anthropic", "limits: [{unit: tokens, amount: 1000, per: 1h, name: t}]\n");
+  RawClient agent = client();
+  const auto stream = [&](std::string_view text) {
+    agent.send(messages());
+    provider.next().answer(text, "200 OK", "Content-Type: text/event-stream\r\n");
+    EXPECT_EQ(agent.answer().body, text);
+  };
+  const std::string error =
+      "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
+  stream(error);
+  until_left("t", 1000);
+  EXPECT_EQ(resources.find("api")->traffic().overloaded, 1U);
+  time.advance(1s);
+  stream(
+      "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":"
+      "{\"input_tokens\":50,\"output_tokens\":1}}}\n\n" +
+      error);
+  until_left("t", 1000 - 51);
 }
 
 TEST_F(AdmissionTest, SaysAtOnceWhatCanNeverFit) {

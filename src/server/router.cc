@@ -30,7 +30,7 @@ std::string error_body(std::string_view code, std::string_view message) {
 }
 
 void Router::add(Route route) {
-  if (route.pattern.ends_with('/')) {
+  if (route.pattern.size() > 1 && route.pattern.ends_with('/')) {
     below_.push_back(std::move(route));
     return;
   }
