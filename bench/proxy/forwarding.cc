@@ -14,6 +14,9 @@ namespace fs = std::filesystem;
 constexpr int kRounds = 5;
 constexpr int kConnections = 50;
 constexpr int kSeconds = 3;
+// More and shorter: what disturbs a percentile comes now and then.
+constexpr int kLatencyRounds = 11;
+constexpr std::chrono::seconds kLatencyRound{1};
 // A difference of two percentiles can come out as nothing, or less. A microsecond is less than
 // either proxy can do.
 constexpr double kAddedMinUs = 1;
@@ -51,13 +54,12 @@ Row added_p99(std::span<const Side> sides, double per_second) {
   // Of the upstream itself, of nginx and of ours.
   std::vector<double> p99_us[3];
   note("latency at " + round(per_second) + " requests a second");
-  for (int i = 1; i <= kRounds; ++i) {
+  for (int i = 1; i <= kLatencyRounds; ++i) {
     std::string text = "p99, round " + std::to_string(i) + ":";
     for (std::size_t side = 0; side < 3; ++side) {
-      const std::vector<double> took = open_loop(sides[side].server.port(), sides[side].call,
-                                                 {.per_second = per_second,
-                                                  .lasting = std::chrono::seconds{2},
-                                                  .connections = kConnections});
+      const std::vector<double> took = open_loop(
+          sides[side].server.port(), sides[side].call,
+          {.per_second = per_second, .lasting = kLatencyRound, .connections = kConnections});
       p99_us[side].push_back(took[took.size() * 99 / 100]);
       text += ' ' + sides[side].name + ' ' + round(p99_us[side].back()) + " us (p50 " +
               round(took[took.size() / 2]) + ')';

@@ -216,7 +216,6 @@ void UpstreamConnection::finish(bool keep) {
     kept_ = true;
     ++loop_.idle;
     host_.idle.push_back(this);
-    wait_readable();
   } else {
     close();
   }
@@ -243,8 +242,7 @@ void UpstreamConnection::note_resumed() {
 }
 
 void UpstreamConnection::wait_readable() {
-  const bool reads = phase_ == Phase::kHandshaking || phase_ == Phase::kIdle ||
-                     (phase_ == Phase::kCalling && !call_->paused);
+  const bool reads = phase_ == Phase::kHandshaking || (phase_ == Phase::kCalling && !call_->paused);
   if (!reads || std::exchange(watching_, true)) return;
   wire_.socket().async_wait(tcp::socket::wait_read, [self = shared_from_this(),
                                                      attempt = attempt_](const error_code& error) {
@@ -260,7 +258,7 @@ void UpstreamConnection::on_readable() {
     case Phase::kCalling:
       if (!call_->paused) receive();
       return;
-    case Phase::kIdle: return wire_.quiet() ? wait_readable() : close();
+    case Phase::kIdle:  // looked at by sweep() and before its next call
     case Phase::kNew:
     case Phase::kResolving:
     case Phase::kConnecting:
@@ -295,7 +293,7 @@ void UpstreamConnection::sweep(Instant now) {
     case Phase::kNew:
     case Phase::kClosed: return;
     case Phase::kIdle:
-      if (now - since_ > loop_.options.idle_timeout) close();
+      if (now - since_ > loop_.options.idle_timeout || !wire_.quiet()) close();
       return;
     case Phase::kConnecting:
       if (now >= attempt_by_) connect_next("no connection in time");

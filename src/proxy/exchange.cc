@@ -8,7 +8,6 @@
 #include "provider/account.h"
 #include "provider/answers.h"
 #include "provider/pattern.h"
-#include "provider/prices.h"
 #include "server/loop.h"
 #include "server/refusal.h"
 #include "server/text.h"
@@ -362,7 +361,8 @@ void Exchange::settle(Ending ending) {
   traffic_.under_way.fetch_sub(1, std::memory_order_relaxed);
   const UsageReader* answer = usage_ ? &*usage_ : nullptr;
   const ProviderConfig& provider = *errand_.config;
-  (void)permit_.settle(settlement(provider, errand_.facts, errand_.charge, ending, answer));
+  const Cost actual = settlement(provider, errand_.facts, errand_.charge, ending, answer);
+  (void)permit_.settle(actual);
   permit_.release();
   permit_ = {};
   if (ending == Ending::kAnswered && answer != nullptr && answer->usage()) {
@@ -375,10 +375,9 @@ void Exchange::settle(Ending ending) {
     add(traffic_.output_tokens, usage->output);
     fmt::format_to(std::back_inserter(more), ",\"input_tokens\":{},\"output_tokens\":{}",
                    usage->all_input(), usage->output);
-    if (const auto price = price_of(provider, errand_.facts.model)) {
-      const Amount paid = micro_usd(*price, *usage, provider.profile);
-      add(traffic_.micro_usd, paid);
-      more += ",\"usd\":" + server::amount_text(Unit::kMicroUsd, paid);
+    if (actual.names(Unit::kMicroUsd)) {
+      add(traffic_.micro_usd, actual[Unit::kMicroUsd]);
+      more += ",\"usd\":" + server::amount_text(Unit::kMicroUsd, actual[Unit::kMicroUsd]);
     }
   }
   tell("settled", more);

@@ -15,7 +15,7 @@ class RefusalsTest : public ProxyTest {
                 R"({"model":"gpt-4o","messages":[{"role":"user","content":"Hi"}]})");
   }
   static constexpr std::string_view kLimited =
-      R"({"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}})";
+      R"({"error":{"message":"Slow down","type":"requests","code":"rate_limit_exceeded"}})";
   Traffic& traffic() { return resources.find("api")->traffic(); }
 };
 
@@ -82,7 +82,7 @@ TEST_F(RefusalsTest, AnExhaustedAccountIsToldAtOnceUntilItsReset) {
   RawClient agent = client();
   agent.send(chat());
   const std::string body =
-      R"({"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}})";
+      R"({"error":{"message":"You exceeded your quota","code":"insufficient_quota"}})";
   provider.next().answer(body, "429 Too Many Requests");
   EXPECT_EQ(agent.answer().body, body) << "passed on, not tried again";
   const Answer answer = agent.call(chat());
