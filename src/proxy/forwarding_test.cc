@@ -178,6 +178,10 @@ TEST_F(ForwardingTest, BreaksOffWhenTheProviderDoes) {
   visit.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
   visit.hang_up();
   EXPECT_TRUE(agent.until_closed().ends_with("\r\n\r\nhalf"));
+  const Traffic& traffic = resources.find("api")->traffic();
+  EXPECT_EQ(traffic.failed, 1U);
+  EXPECT_EQ(traffic.cut, 0U) << "it was not the client who left";
+  EXPECT_EQ(traffic.under_way, 0U);
 
   RawClient other = client();
   other.send(get("/"));

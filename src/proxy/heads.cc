@@ -126,6 +126,7 @@ std::string response_head(const net::ResponseHead& head, const Framing& framing,
 }
 
 bool climbs(std::string_view path) {
+  if (!path.contains("..") && !path.contains('%')) return false;
   for (const auto part : path | std::views::split('/')) {
     const auto decoded = net::percent_decoded({part.begin(), part.end()});
     if (!decoded || *decoded == ".." || decoded->contains("../") || decoded->contains("/..")) {
