@@ -7,7 +7,8 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
-#include "provider/percent.h"
+#include "net/characters.h"
+#include "net/http_head.h"
 
 namespace weir {
 namespace {
@@ -81,17 +82,12 @@ boost::json::object body_of(Profile profile, const RefusalText& refusal) {
             {"code", refusal.code}}}};
 }
 
-bool same_name(std::string_view name, std::string_view lower) {
-  return std::ranges::equal(name, lower, [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
-}
-
 bool is_credential_parameter(Profile profile, std::string_view name) {
   constexpr std::array<std::string_view, 5> kNames{"access_token", "api_key", "api-key", "apikey",
                                                    "subscription-key"};
-  return std::ranges::any_of(kNames, [&](auto known) { return same_name(name, known); }) ||
-         (profile != Profile::kGeneric && same_name(name, "key"));
+  return std::ranges::any_of(kNames,
+                             [&](auto known) { return net::same_ignoring_case(name, known); }) ||
+         (profile != Profile::kGeneric && net::same_ignoring_case(name, "key"));
 }
 
 }  // namespace
@@ -118,7 +114,8 @@ bool is_credential_field(std::string_view name) {
                                                    "ocp-apim-subscription-key",
                                                    "x-amz-security-token",
                                                    "cookie"};
-  return std::ranges::any_of(kNames, [&](auto known) { return same_name(name, known); });
+  return std::ranges::any_of(kNames,
+                             [&](auto known) { return net::same_ignoring_case(name, known); });
 }
 
 std::string without_credentials(Profile profile, std::string_view query) {
@@ -126,7 +123,8 @@ std::string without_credentials(Profile profile, std::string_view query) {
   while (!query.empty()) {
     const std::string_view parameter = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(parameter.size() + 1, query.size()));
-    const std::string name = percent_decoded(parameter.substr(0, parameter.find('=')));
+    const std::string_view encoded = parameter.substr(0, parameter.find('='));
+    const std::string name = net::percent_decoded(encoded).value_or(std::string{encoded});
     if (is_credential_parameter(profile, name)) continue;
     if (!kept.empty()) kept += '&';
     kept += parameter;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "net/http_head.h"
 #include "provider/call_body.h"
-#include "provider/percent.h"
 
 namespace weir {
 namespace {
@@ -14,6 +14,11 @@ struct Target {
   std::string model = {};  // empty: the body names it
   bool stream = false;     // or the body says so
 };
+
+// What is badly encoded stays as it is.
+std::string decoded(std::string_view text) {
+  return net::percent_decoded(text).value_or(std::string{text});
+}
 
 // The last segment of a path, which is cut off it.
 std::string_view pop(std::string_view& path) {
@@ -27,7 +32,7 @@ std::string_view pop(std::string_view& path) {
 Target gemini_target(std::string_view last) {
   const std::size_t colon = last.rfind(':');
   const std::string_view verb = last.substr(colon + 1);
-  Target target{.model = percent_decoded(last.substr(0, colon))};
+  Target target{.model = decoded(last.substr(0, colon))};
   if (verb == "generateContent" || verb == "streamGenerateContent") {
     target.api = Api::kGenerate;
     target.stream = verb.starts_with('s');
@@ -41,7 +46,7 @@ Target gemini_target(std::string_view last) {
 
 // "model/anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream"
 Target bedrock_target(std::string_view verb, std::string_view id) {
-  Target target{.model = percent_decoded(id)};
+  Target target{.model = decoded(id)};
   if (verb == "converse" || verb == "converse-stream") {
     target.api = Api::kConverse;
   } else if (verb == "invoke" || verb == "invoke-with-response-stream") {
@@ -76,8 +81,8 @@ Target target_of(Profile profile, std::string_view path) {
     target.api = Api::kCountTokens;
   }
   // Azure: openai/deployments/NAME/chat/completions
-  if (target.api == Api::kChat && fourth == "deployments") target.model = percent_decoded(third);
-  if (third == "deployments") target.model = percent_decoded(second);
+  if (target.api == Api::kChat && fourth == "deployments") target.model = decoded(third);
+  if (third == "deployments") target.model = decoded(second);
   return target;
 }
 

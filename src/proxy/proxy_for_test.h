@@ -145,15 +145,7 @@ class ProxyTest : public ::testing::Test {
   ~ProxyTest() override {
     if (listener == nullptr) return;
     resources.close(Errc::kClosed);
-    std::atomic<bool> done = false;
-    std::jthread stopping{[&] {
-      listener->stop();
-      done = true;
-    }};
-    while (!done) {
-      time.advance(std::chrono::seconds{1});
-      std::this_thread::yield();
-    }
+    server::stop_stepping(*listener, time);
   }
 
   // A provider "api" of this profile; `more`: further lines of its file.

@@ -155,6 +155,19 @@ class RawClient {
   std::string text_;
 };
 
+// Stops it, stepping time until all connections have been given up.
+inline void stop_stepping(Listener& listener, SimulatedTime& time) {
+  std::atomic<bool> done = false;
+  std::jthread stopping{[&] {
+    listener.stop();
+    done = true;
+  }};
+  while (!done) {
+    time.advance(std::chrono::seconds{1});
+    std::this_thread::yield();
+  }
+}
+
 // GET /hello, /large (100 KB), /huge (4 MiB), /later, /stream; POST /echo.
 class ServerTest : public ::testing::Test {
  protected:
@@ -198,18 +211,7 @@ class ServerTest : public ::testing::Test {
     loops_ = options.threads;
     listener->start();
   }
-  // Steps time until all have been given up.
-  void stop() {
-    std::atomic<bool> done = false;
-    std::jthread stopping{[&] {
-      listener->stop();
-      done = true;
-    }};
-    while (!done) {
-      time.advance(std::chrono::seconds{1});
-      std::this_thread::yield();
-    }
-  }
+  void stop() { stop_stepping(*listener, time); }
 
   // What was sent before has been read: a loop serves its sockets in the order of their bytes, a
   // buffer of them at a time; connections go to the loops in turn.
