@@ -20,8 +20,8 @@ constexpr Nanos kProbeFirst = minutes{5};
 constexpr Nanos kProbeMax = minutes{60};
 
 constexpr Nanos kRecoveryInterval = seconds{30};
-// Whoever has been served little starts slowly: the pace doubles after so long without a refusal.
-constexpr Nanos kSlowStart = seconds{5};
+// Whoever is new starts slowly: the pace doubles after so long without a refusal.
+constexpr Nanos kSlowStart = seconds{2};
 // Cuts within this time are of one event: answers to what was sent before the first of them.
 constexpr Nanos kCutWindow = seconds{10};
 // A pace counts thousandths of a request a minute, so that a tenth of it is never lost.
@@ -177,7 +177,8 @@ void Account::begin_pace(Instant now) {
   if (pace_) return;
   const auto known = known_rate();
   const Amount rate = known ? per_minute_milli(*known) : served_.per_minute_milli(now);
-  growth_interval_ = known || rate >= kPaceMin ? kRecoveryInterval : kSlowStart;
+  const bool settled = known || served_.history(now) >= kRecoveryInterval;
+  growth_interval_ = settled ? kRecoveryInterval : kSlowStart;
   pace_ = make_pace(rate);
   limits_changed_ = true;
 }

@@ -25,16 +25,18 @@ class RecentRate {
 
   // In thousandths of a call a minute, over the time since the first of them; 0 if there were none.
   Amount per_minute_milli(Instant now) const {
-    const std::int64_t newest = slot_of(now);
-    std::int64_t first = newest;
     Amount calls = 0;
+    for (const Slot& slot : slots_) calls += counts(slot, now) ? slot.calls : 0;
+    return calls * 60'000'000 / (std::max(history(now), kSlot) / std::chrono::milliseconds{1});
+  }
+
+  // The time since the first of them, a minute at most; 0 if there were none.
+  Nanos history(Instant now) const {
+    std::int64_t first = slot_of(now) + 1;
     for (const Slot& slot : slots_) {
-      if (slot.calls == 0 || slot.index > newest || slot.index + kSlots <= newest) continue;
-      first = std::min(first, slot.index);
-      calls += slot.calls;
+      if (counts(slot, now)) first = std::min(first, slot.index);
     }
-    const Nanos seen = std::max(now.time_since_epoch() - first * kSlot, kSlot);
-    return calls * 60'000'000 / (seen / std::chrono::milliseconds{1});
+    return std::max(now.time_since_epoch() - first * kSlot, Nanos{0});
   }
 
   static constexpr Amount kCallsMax = 1'000'000'000;
@@ -47,6 +49,10 @@ class RecentRate {
     std::int64_t index = 0;
     Amount calls = 0;
   };
+  static bool counts(const Slot& slot, Instant now) {
+    const std::int64_t newest = slot_of(now);
+    return slot.calls != 0 && slot.index <= newest && slot.index + kSlots > newest;
+  }
   static std::int64_t slot_of(Instant now) { return clamp_instant(now).time_since_epoch() / kSlot; }
 
   std::array<Slot, kSlots> slots_{};

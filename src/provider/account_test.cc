@@ -75,9 +75,17 @@ TEST_F(AccountTest, WithoutAKnownRateThoseWhoStillWaitAreNotLetGoAllAtOnce) {
   EXPECT_EQ(pace(), 0);
 }
 
-TEST_F(AccountTest, WhoWasServedLittleStartsWithARequestASecond) {
+TEST_F(AccountTest, WhoIsNewStartsWithARequestASecondAndSoonGoesFaster) {
+  for (int i = 0; i < 10; ++i) answer();
   answer(limited(1s));
   EXPECT_EQ(pace(), 60);
+  wait(60);
+  time.advance(3s);
+  EXPECT_EQ(pace(), 120);
+  time.advance(2s);
+  EXPECT_EQ(pace(), 240);
+  time.advance(10s);
+  EXPECT_EQ(admitted.size(), 60U);
 }
 
 // S0.9
