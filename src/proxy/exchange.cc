@@ -184,7 +184,7 @@ void Exchange::send(Permit permit) {
     tell("forwarded", fmt::format(",\"waited_ms\":{},\"attempt\":{}",
                                   ceil_ms(house_.clock.now() - errand_.arrived), attempts_));
   }
-  call_ = pool_.call(errand_.origin,
+  call_ = pool_.call(*errand_.origin,
                      {.method = errand_.method,
                       .head = std::move(errand_.head),
                       .body = std::move(errand_.body),

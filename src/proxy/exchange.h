@@ -43,7 +43,7 @@ struct Errand {
   CallFacts facts;
   Charge charge;
   std::string agent;
-  net::Origin origin;
+  std::shared_ptr<const net::Origin> origin;
   std::string method;
   std::string head;  // for the provider
   std::string body;

@@ -98,17 +98,20 @@ class Proxy::Connections final : public server::LoopPart {
   void sweep() override { pool_.sweep(); }
   net::UpstreamPool& pool() { return pool_; }
 
-  // Parsed once. Empty for what is no URL of a server.
-  const std::optional<net::Origin>& origin(const std::string& upstream) {
+  // Parsed once. Null for what is no URL of a server.
+  const std::shared_ptr<const net::Origin>& origin(const std::string& upstream) {
     const auto known = origins_.find(upstream);
     if (known != origins_.end()) return known->second;
     if (origins_.size() >= Resources::kResourcesMax) origins_.clear();
-    return origins_.emplace(upstream, net::Origin::parse(upstream)).first->second;
+    const auto parsed = net::Origin::parse(upstream);
+    return origins_
+        .emplace(upstream, parsed ? std::make_shared<const net::Origin>(*parsed) : nullptr)
+        .first->second;
   }
 
  private:
   net::UpstreamPool pool_;
-  std::unordered_map<std::string, std::optional<net::Origin>> origins_;
+  std::unordered_map<std::string, std::shared_ptr<const net::Origin>> origins_;
 };
 
 Proxy::Proxy(Parts parts)
@@ -187,9 +190,12 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
   }
   const auto config = resource->config();
   const auto& origin = connections.origin(config->upstream);
-  if (!origin) {
+  if (origin == nullptr) {
     return refuse(*config, 404, "no_upstream",
                   fmt::format("the provider \"{}\" has no `upstream`", config->name));
+  }
+  if (http.body.size() > config->max_body) {
+    return refuse(*config, 413, "bad_message", "the body is larger than `max_body`");
   }
   if (climbs(path)) return refuse(*config, 400, "invalid_request", "the path is not plain");
 
@@ -241,7 +247,7 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
                 .facts = std::move(facts),
                 .charge = charge,
                 .agent = std::string{agent},
-                .origin = *origin,
+                .origin = origin,
                 .method = std::string{head.method},
                 .head = request_head(head, *config,
                                      {.origin = *origin,

@@ -242,7 +242,7 @@ std::optional<Connection::Whole> Connection::body_of(const net::RequestHead& hea
                                                      std::string_view bytes) {
   const std::string_view rest = bytes.substr(head_bytes);
   if (!head.body.chunked) {
-    if (head.body.length > 0 && head.body.length > body_max(head)) {
+    if (head.body.length > BodyShare::kFree && head.body.length > body_max(head)) {
       refuse_body(head);
       return {};
     }
