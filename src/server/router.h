@@ -23,8 +23,8 @@ class Router {
     Need need;
     Handler handler;
     bool streams = false;
-    // The largest body it takes; Connection::kBodyMax where there is none. A body of BodyShare::kFree
-    // or less is not asked about.
+    // The largest body it takes; Connection::kBodyMax where there is none. A body of
+    // BodyShare::kFree or less is not asked about.
     std::function<std::size_t(const net::RequestHead&)> body_max = {};
     // Says why a client is not let in; our own way where there is none.
     std::function<void(const net::RequestHead&, const Denial&, Responder&)> deny = {};
