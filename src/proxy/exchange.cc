@@ -57,11 +57,13 @@ Signals signals_of_event(std::string_view error) {
   return signals;
 }
 
-// The head as text again, for the time after its bytes are gone.
+// The head as text again, for the time after its bytes are gone; no longer than it was.
 std::string text_of(const net::ResponseHead& head) {
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
+  std::string text = fmt::format("HTTP/1.1 {}", head.status);
+  if (!head.reason.empty()) text.append(" ").append(head.reason);
+  text += "\r\n";
   for (const net::Field& field : head.fields.all()) {
-    text.append(field.name).append(": ").append(field.value).append("\r\n");
+    text.append(field.name).append(":").append(field.value).append("\r\n");
   }
   return text + "\r\n";
 }
@@ -149,8 +151,10 @@ void Exchange::attach(server::Responder& responder) {
 }
 
 void Exchange::wait() {
+  // Whoever does not wait for limits still waits for the store's word.
+  const Instant deadline = std::max(errand_.deadline, errand_.arrived + server::kStorePatience);
   ticket_ = errand_.route.path.acquire_async(
-      request_, errand_.deadline, [self = shared_from_this()](Result<Permit> result) mutable {
+      request_, deadline, [self = shared_from_this()](Result<Permit> result) mutable {
         auto& io = self->loop_.io;
         boost::asio::post(io, [self = std::move(self), result = std::move(result)]() mutable {
           self->admitted(std::move(result));
@@ -281,6 +285,7 @@ bool Exchange::tries_again(const Signals& signals) const {
 
 void Exchange::judge(bool whole) {
   const auto head = net::parse_response_head(refusal_head_, errand_.method);
+  if (!head) return on_failure(net::UpstreamFault::kMalformed, "the head of the answer is unclear");
   const std::string body = std::exchange(refusal_body_, {});
   const Signals signals =
       read_signals(errand_.config->profile, *head,
@@ -428,29 +433,10 @@ Outcome Exchange::refused(const Refusal& refusal) const {
 }
 
 Outcome Exchange::ended(Errc reason) const {
-  const ProviderConfig& provider = *errand_.config;
-  const auto again = std::chrono::seconds{1};
-  switch (reason) {
-    case Errc::kResourceUnknown:
-      return refusal_outcome(provider, 404, "resource_unknown",
-                             fmt::format("\"{}\" has been removed", provider.name));
-    case Errc::kClosed:
-      return refusal_outcome(provider, 503, "closing", "the daemon is stopping; ask again", again);
-    case Errc::kCancelled:
-      return refusal_outcome(
-          provider, 503, "drained",
-          fmt::format("an operator has drained the queue of \"{}\"", provider.name), again);
-    case Errc::kCapacityExhausted:
-      return refusal_outcome(provider, 503, "queue_full",
-                             fmt::format("too many wait for \"{}\"", provider.name), again);
-    case Errc::kUnavailable:
-      return refusal_outcome(provider, 503, "store_unavailable",
-                             "the store is not available, and nothing is admitted without it",
-                             again);
-    default:
-      return refusal_outcome(provider, 503, name(reason), "no decision could be made; ask again",
-                             again);
-  }
+  const auto [status, code, message] = server::ended_text(errand_.config->name, reason);
+  const bool again = status == 503;
+  return refusal_outcome(*errand_.config, status, code, message,
+                         again ? std::optional<Nanos>{std::chrono::seconds{1}} : std::nullopt);
 }
 
 void Exchange::reply(const Outcome& outcome) {

@@ -146,6 +146,20 @@ TEST_F(ForwardingTest, PassesErrorsOnUntouched) {
   EXPECT_EQ(agent.answer().body, long_text);
 }
 
+TEST_F(ForwardingTest, PassesAnErrorOnWhoseHeadIsAsLargeAsMayBe) {
+  start();
+  RawClient agent = client();
+  agent.send(get("/"));
+  std::string head = "HTTP/1.1 400 Bad Request\r\nContent-Length:2\r\n";
+  for (int i = 10; i < 99; ++i) head += "n" + std::to_string(i) + ":v\r\n";
+  const std::string_view end = "x:\r\n\r\n";
+  head += "x:" + std::string(net::kHeadBytesMax - head.size() - end.size(), 'x') + "\r\n\r\n";
+  ASSERT_EQ(head.size(), net::kHeadBytesMax);
+  provider.next().send(head + "no");
+  agent.until("\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(agent.bytes(2), "no");
+}
+
 TEST_F(ForwardingTest, EndsTheCallOfAClientThatLeaves) {
   start("generic", "max_concurrency: 1\n");
   {

@@ -28,10 +28,6 @@ class JsonScratch {
 };
 thread_local std::array<unsigned char, 64 * 1024> JsonScratch::buffer_;
 
-// How long a call that need not wait is held at the end of a block, for the store to commit the
-// next one.
-constexpr Nanos kStorePatience = std::chrono::milliseconds{50};
-
 void permit_unknown(Responder& responder) {
   responder.error(404, "permit_unknown", "no such permit: released, expired or never granted");
 }
@@ -267,24 +263,8 @@ AcquireApi::Outcome AcquireApi::store_busy() {
 }
 
 AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
-  const std::string& resource = attempt.resource->name();
-  switch (reason) {
-    case Errc::kResourceUnknown:
-      return Outcome::error(404, "resource_unknown",
-                            fmt::format("\"{}\" has been removed", resource));
-    case Errc::kInvalidCost:
-      return Outcome::error(400, "invalid_request", "the cost is out of range");
-    case Errc::kClosed: return Outcome::error(503, "closing", "the daemon is stopping; ask again");
-    case Errc::kCancelled:
-      return Outcome::error(503, "drained",
-                            fmt::format("an operator has drained the queue of \"{}\"", resource));
-    case Errc::kCapacityExhausted:
-      return Outcome::error(503, "queue_full", fmt::format("too many wait for \"{}\"", resource));
-    case Errc::kUnavailable:
-      return Outcome::error(503, "store_unavailable",
-                            "the store is not available, and nothing is admitted without it");
-    default: return Outcome::error(503, name(reason), "no decision could be made; ask again");
-  }
+  const auto [status, code, message] = ended_text(attempt.resource->name(), reason);
+  return Outcome::error(status, code, message);
 }
 
 void AcquireApi::tell(std::string_view type, const Attempt& attempt, std::string_view more) {

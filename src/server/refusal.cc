@@ -48,6 +48,23 @@ std::string refusal_fields(const Refusal& refusal) {
   return fields;
 }
 
+EndedText ended_text(const std::string& resource, Errc reason) {
+  switch (reason) {
+    case Errc::kResourceUnknown:
+      return {404, "resource_unknown", fmt::format("\"{}\" has been removed", resource)};
+    case Errc::kInvalidCost: return {400, "invalid_request", "the cost is out of range"};
+    case Errc::kClosed: return {503, "closing", "the daemon is stopping; ask again"};
+    case Errc::kCancelled:
+      return {503, "drained", fmt::format("an operator has drained the queue of \"{}\"", resource)};
+    case Errc::kCapacityExhausted:
+      return {503, "queue_full", fmt::format("too many wait for \"{}\"", resource)};
+    case Errc::kUnavailable:
+      return {503, "store_unavailable",
+              "the store is not available, and nothing is admitted without it"};
+    default: return {503, name(reason), "no decision could be made; ask again"};
+  }
+}
+
 void give_back(Permit permit) {
   Cost nothing;
   for (std::size_t i = 0; i < kUnitCount; ++i) nothing = nothing.with(static_cast<Unit>(i), 0);

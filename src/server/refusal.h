@@ -17,6 +17,18 @@ std::string limit_text(const Resource& resource, const Refusal& refusal);
 // Retry-After, retry-after-ms, RateLimit and RateLimit-Policy.
 std::string refusal_fields(const Refusal& refusal);
 
+// How long a call that need not wait is held at the end of a block, for the store to commit the
+// next one.
+inline constexpr Nanos kStorePatience = std::chrono::milliseconds{50};
+
+// Why a wait has ended without a permit, or could not begin.
+struct EndedText {
+  int status;
+  std::string_view code;
+  std::string message;
+};
+EndedText ended_text(const std::string& resource, Errc reason);
+
 // The permit was granted, but nobody is there to use it: as if it had never been.
 void give_back(Permit permit);
 
