@@ -4,19 +4,15 @@
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "server/acquire_call.h"
 
 namespace {
 
 using namespace weir;
 using namespace weir::server;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void require_inside(std::string_view view, const boost::json::object& object, const char* key) {
   if (view.empty()) return;

@@ -2,10 +2,10 @@
 // however it is cut, and what was accepted, written again, reads the same.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "net/chunked.h"
 #include "net/http_head.h"
 
@@ -14,10 +14,6 @@ namespace {
 using namespace weir::net;
 
 constexpr std::uint64_t kBodyMax = 1 << 20;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void require_inside(std::string_view view, std::string_view whole) {
   if (view.empty()) return;

@@ -1,9 +1,9 @@
 // Any bytes as the answer of any provider: the first byte is the profile, then a head and a body.
 // Nothing throws, and whatever is learnt lies within its bounds.
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "net/http_head.h"
 #include "provider/signals.h"
 
@@ -13,10 +13,6 @@ using namespace weir;
 
 constexpr CalendarTime kWall{std::chrono::sys_days{std::chrono::year{2026} / 11 / 16}};
 constexpr int kProfiles = 8;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 template <class T>
 void require_within(const std::optional<T>& value, T min, T max) {

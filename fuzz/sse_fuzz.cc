@@ -3,19 +3,15 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "provider/sse.h"
 
 namespace {
 
 using namespace weir;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Whether `part` is `whole` with bytes taken out.
 bool is_left_of(std::string_view part, std::string_view whole) {

@@ -2,11 +2,11 @@
 // crashes, no view lies outside, memory is bounded, and the answer is the same however it is cut.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzz/require.h"
 #include "net/upstream_answer.h"
 
 namespace {
@@ -25,10 +25,6 @@ struct Answer {
 
   bool operator==(const Answer&) const = default;
 };
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void note(const ResponseHead& head, Answer& answer) {
   require(answer.status == 0 && head.status >= 200 && head.status <= 999);

@@ -65,6 +65,19 @@ TEST_F(DaemonProxyTest, ABudgetOutlivesTheDaemonAndIsNewAfterItsReset) {
   EXPECT_NEAR(dollars_left(), 0.01, 1e-9);
 }
 
+TEST_F(DaemonProxyTest, WhoDoesNotWaitStillWaitsForTheStore) {
+  add_provider("limits: [{unit: requests, amount: 100, per: 1h}]\n");
+  start("store: " + directory.path("weir.db") + "\n");
+  auto called = std::async(std::launch::async, [this] {
+    return DaemonTest::call({.method = "POST",
+                             .target = "/proxy/openai/v1/chat/completions",
+                             .body = "{}",
+                             .fields = {{"X-Weir-Max-Wait", "0"}}});
+  });
+  upstream.next().answer("{}");
+  EXPECT_EQ(called.get().status, 200);
+}
+
 TEST_F(DaemonProxyTest, AKeyIsSeenByTheProviderAlone) {
   const std::string canary = "CANARY-sk-0123456789";
   add_provider("api_key: " + canary + "\n");

@@ -22,7 +22,7 @@ inline constexpr std::size_t kKeyMax = 64;  // longer keys are unknown
 // Handler:
 //   KeyId key(std::string_view name)                 decoded
 //   void text(std::string_view part, bool last)      decoded; of a string value
-//   void number(std::string_view text)
+//   void number(std::string_view text)  the first kKeyMax bytes of it
 //   void word(char first)                            'n', 't' or 'f'
 //   void open(char bracket), close(char bracket)     the way is that to the object or array itself
 //   bool skips()                  asked after open(): nothing of what is inside matters, and only
@@ -280,7 +280,8 @@ std::size_t JsonScanner<Handler>::number(std::string_view bytes, std::size_t i) 
   if (is_whole) {
     end_ = fed_ + i;
     end_value();
-    handler_->number(short_size_ > 0 ? std::string_view{short_.data(), short_size_} : text);
+    handler_->number(short_size_ > 0 ? std::string_view{short_.data(), short_size_}
+                                     : text.substr(0, kKeyMax));
   }
   return i;
 }

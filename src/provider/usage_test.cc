@@ -285,5 +285,14 @@ TEST(UsageReader, PassesOverWhatItDoesNotUnderstand) {
   EXPECT_EQ(huge->input, 1'000'000'000'000);
 }
 
+TEST(UsageReader, ReadsANumberOfAnyLengthAlikeHoweverItIsCut) {
+  const std::string body = R"({"usage":{"prompt_tokens":)" + std::string(200, '0') + "7}}";
+  UsageReader whole{"application/json"};
+  whole.read(body);
+  UsageReader cut{"application/json"};
+  for (const char& byte : body) cut.read({&byte, 1});
+  EXPECT_EQ(whole.usage(), cut.usage());
+}
+
 }  // namespace
 }  // namespace weir
