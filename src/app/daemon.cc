@@ -1,7 +1,9 @@
 #include "app/daemon.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "app/built_in.h"
@@ -13,15 +15,6 @@
 
 namespace weir::app {
 namespace {
-
-// What this version reads but does not do yet; starting as if it did would break a promise.
-std::optional<std::string> unsupported(const Model& model) {
-  if (model.main.fleet) {
-    return "`fleet` is not supported by this version: a quota shared with other daemons would be "
-           "overrun";
-  }
-  return {};
-}
 
 Mistakes mistake(std::string_view field, std::string_view message) {
   Mistakes mistakes(1);
@@ -62,6 +55,25 @@ void note_store(const store::JournalStatus& status, server::Log& log, server::Ev
   events.publish("store", json.str());
 }
 
+// Says how the quota is shared, each time that changes.
+void note_quota(const SharedQuotaStatus& status, server::Log& log, server::EventHub& events) {
+  const std::string_view state = name(status.state);
+  if (status.state == SharedQuotaStatus::State::kAway) {
+    log.error("the fleet's quota is away: the fallback decides", {{"why", status.failure}});
+  } else {
+    log.info("the fleet's quota", {{"state", state}});
+  }
+  if (!events.watched()) return;
+  server::JsonText json;
+  json.key("state").text(state).key("message").text(status.failure);
+  events.publish("fleet", json.str());
+}
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "weir";
+}
+
 // A file named after the address, in a directory of its own that is made if it is not there.
 Result<std::string> default_store(const std::string& directory, const Listen& listen) {
   std::error_code error;
@@ -81,14 +93,26 @@ struct Daemon::Door {
   std::unique_ptr<server::Listener> listener;
 };
 
+// Where the state of limits is kept, and what members of a fleet tell each other.
+struct Daemon::Backers {
+  std::unique_ptr<SharedQuota> quota;
+  std::unique_ptr<store::Journal> journal;
+  std::shared_ptr<MessageBus> bus;
+  std::string node;  // of a fleet
+
+  Backer* backer() const {
+    return quota != nullptr ? static_cast<Backer*>(quota.get()) : journal.get();
+  }
+};
+
 struct Daemon::Parts {
   Parts(std::unique_ptr<Door> opened, TimeSource time, server::Log& log,
         std::shared_ptr<const Calendar> calendar, std::unique_ptr<server::EventHub> hub,
-        std::unique_ptr<store::Journal> kept, std::shared_ptr<net::TlsClient> tls)
+        Backers kept, std::shared_ptr<net::TlsClient> tls)
       : event_hub(std::move(hub)),
         events(*event_hub),
-        journal(std::move(kept)),
-        resources({time, journal.get(), std::move(calendar)}),
+        backers(std::move(kept)),
+        resources({time, backers.backer(), std::move(calendar)}),
         permits(time, [&log, this](const server::PermitTable::Held& held,
                                    Nanos age) { note_expired(log, held, age); }),
         acquire(resources, permits, events, time.clock),
@@ -113,7 +137,7 @@ struct Daemon::Parts {
 
   std::unique_ptr<server::EventHub> event_hub;
   server::EventHub& events;
-  std::unique_ptr<store::Journal> journal;
+  Backers backers;
   Resources resources;
   server::PermitTable permits;
   server::AcquireApi acquire;
@@ -143,9 +167,6 @@ std::expected<Model, Mistakes> Daemon::read() const {
     if (const auto open = wide_open(model->main)) {
       return std::unexpected(mistake("listen", *open));
     }
-    if (const auto lacking = unsupported(*model)) {
-      return std::unexpected(mistake("fleet", *lacking));
-    }
   }
   return model;
 }
@@ -174,12 +195,12 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   door->listener = std::move(*listener);
   const auto calendar = std::make_shared<Calendar>(time.clock);
   auto events = std::make_unique<server::EventHub>(time);
-  auto journal = daemon->open_journal(model->main, calendar, *events);
-  if (!journal) return std::unexpected(std::move(journal.error()));
+  auto backers = daemon->open_backers(model->main, calendar, *events);
+  if (!backers) return std::unexpected(std::move(backers.error()));
   auto tls = net::make_tls_client();
   if (!tls) return std::unexpected(Failure{.exit_code = 1, .lines = {std::move(tls.error())}});
   auto parts = std::make_unique<Parts>(std::move(door), time, log, calendar, std::move(events),
-                                       std::move(*journal), std::move(*tls));
+                                       std::move(*backers), std::move(*tls));
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
   }
@@ -192,9 +213,12 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .reload = [daemon = daemon.get()](Reloaded done) { daemon->reload_later(std::move(done)); },
       .http = [parts = parts.get()] { return parts->door->listener->counts(); },
       .version = WEIR_VERSION,
-      .journal = parts->journal.get(),
-      .durability = std::string{parts->journal == nullptr ? name(Durability::kNone)
-                                                          : name(model->main.durability)}});
+      .journal = parts->backers.journal.get(),
+      .durability = std::string{parts->backers.journal == nullptr ? name(Durability::kNone)
+                                                                  : name(model->main.durability)},
+      .quota = parts->backers.quota.get(),
+      .bus = parts->backers.bus.get(),
+      .node = parts->backers.node});
   parts->acquire.add_routes(parts->door->router);
   parts->proxy.add_routes(parts->door->router);
   parts->status->add_routes(parts->door->router);
@@ -206,6 +230,46 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   log.info("listening", {{"address", daemon->parts_->door->listener->address()},
                          {"resources", static_cast<std::int64_t>(model->providers.size())}});
   return daemon;
+}
+
+std::expected<Daemon::Backers, Daemon::Failure> Daemon::open_backers(
+    const MainConfig& config, const std::shared_ptr<const Calendar>& calendar,
+    server::EventHub& events) {
+  Backers backers;
+  if (const auto& fleet = config.fleet) {
+    backers.node = fleet->node.empty() ? machine_name() : fleet->node;
+    if (!fleet->bus.empty()) {
+      auto bus = connect_bus(
+          {.url = fleet->bus.reveal(), .name = backers.node, .ca_file = fleet->ca_file}, time_);
+      if (!bus) return std::unexpected(Failure{.exit_code = 2, .lines = {bus.error().message}});
+      backers.bus = std::move(*bus);
+    }
+    if (!fleet->redis.empty()) {
+      auto quota = open_quota(*fleet, backers.node, events);
+      if (!quota) return std::unexpected(std::move(quota.error()));
+      backers.quota = std::move(*quota);
+      return backers;  // which keeps what a journal would
+    }
+  }
+  auto journal = open_journal(config, calendar, events);
+  if (!journal) return std::unexpected(std::move(journal.error()));
+  backers.journal = std::move(*journal);
+  return backers;
+}
+
+std::expected<std::unique_ptr<SharedQuota>, Daemon::Failure> Daemon::open_quota(
+    const FleetConfig& config, const std::string& node, server::EventHub& events) {
+  auto quota = SharedQuota::create(
+      {.redis_url = config.redis.reveal(),
+       .ca_file = config.ca_file,
+       .node = node,
+       .fallback = config.fallback,
+       .timeout = config.timeout,
+       .told = [this,
+                &events](const SharedQuotaStatus& status) { note_quota(status, log_, events); }},
+      time_);
+  if (quota) return std::move(*quota);
+  return std::unexpected(Failure{.exit_code = 2, .lines = {quota.error().message}});
 }
 
 std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_journal(
@@ -297,7 +361,9 @@ void Daemon::stop() {
   parts_->resources.close(Errc::kClosed);
   parts_->events.close();
   parts_->door->listener->stop();
-  if (parts_->journal != nullptr) parts_->journal->close();
+  if (parts_->backers.journal != nullptr) parts_->backers.journal->close();
+  if (parts_->backers.quota != nullptr) parts_->backers.quota->close();
+  if (parts_->backers.bus != nullptr) parts_->backers.bus->close();
   log_.info("stopped");
   parts_.reset();
 }

@@ -15,6 +15,8 @@
 #include "server/events.h"
 #include "server/log.h"
 #include "store/journal.h"
+#include "weir/bus/message_bus.h"
+#include "weir/fleet/shared_quota.h"
 #include "weir/time/timer.h"
 
 namespace weir::app {
@@ -54,12 +56,19 @@ class Daemon {
   void stop();
 
  private:
+  struct Backers;
   struct Door;
   struct Parts;
   using Reloaded = std::function<void(std::expected<void, Mistakes>)>;
 
   explicit Daemon(Options options, TimeSource time, server::Log& log);
   std::expected<Model, Mistakes> read() const;
+  std::expected<Backers, Failure> open_backers(const MainConfig& config,
+                                               const std::shared_ptr<const Calendar>& calendar,
+                                               server::EventHub& events);
+  std::expected<std::unique_ptr<SharedQuota>, Failure> open_quota(const FleetConfig& config,
+                                                                  const std::string& node,
+                                                                  server::EventHub& events);
   // Null where the state is in memory alone.
   std::expected<std::unique_ptr<store::Journal>, Failure> open_journal(
       const MainConfig& config, std::shared_ptr<const Calendar> calendar, server::EventHub& events);

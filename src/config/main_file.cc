@@ -100,7 +100,7 @@ Secret read_url(Fields& fields, std::string_view key,
   if (std::ranges::none_of(schemes, [&](auto scheme) { return url->starts_with(scheme); })) {
     fields.mistake(key, fmt::format("must be a URL that begins with {}",
                                     fmt::join(schemes.begin(), schemes.end(), " or ")));
-  } else if (!net::host_of(*url)) {
+  } else if (!url->starts_with("unix:///") && !net::host_of(*url)) {
     fields.mistake(key, "is not a URL with a host");
   }
   if (holds_password(*url)) check_secret_here(fields, key);
@@ -170,13 +170,19 @@ std::optional<FleetConfig> read_fleet(Fields& main) {
   auto fields = main.map("fleet");
   if (!fields) return {};
   FleetConfig fleet;
-  fleet.redis = read_url(*fields, "redis", {"redis://", "rediss://"});
+  fleet.redis = read_url(*fields, "redis", {"redis://", "rediss://", "unix://"});
   fleet.bus = read_url(*fields, "bus", {"nats://", "tls://", "redis://", "rediss://"});
   if (fields->find("redis") == nullptr && fields->find("bus") == nullptr) {
     main.mistake("fleet", "needs redis or bus");
   }
   fleet.node = fields->name("node").value_or("");
   fleet.fallback = fields->choice("fallback", kFallbacks).value_or(fleet.fallback);
+  if (const auto timeout = fields->whole("timeout_ms", 1, 10'000)) {
+    fleet.timeout = std::chrono::milliseconds{*timeout};
+  }
+  if (const auto file = fields->text("ca_file", "a path")) {
+    fleet.ca_file = fields->reading().resolve(*file);
+  }
   fields->finish();
   return fleet;
 }

@@ -193,7 +193,7 @@ TEST(MainMistakes, HaveAPlaceAFieldAndACure) {
                  "0123456789abcdef"),
            ":1:66: auth.tokens[1]", "the same token as that of a"},
           {"fleet: {node: a}\n", ":1:8: fleet", "needs redis or bus"},
-          {"fleet: {redis: http://h}\n", ":1:16: fleet.redis", "redis:// or rediss://"},
+          {"fleet: {redis: http://h}\n", ":1:16: fleet.redis", "redis:// or rediss:// or unix://"},
           {"fleet: {bus: \"nats://\"}\n", ":1:14: fleet.bus", "with a host"},
           {"fleet: {bus: nats://h, fallback: close}\n", ":1:34: fleet.fallback", "must be one of"},
       },

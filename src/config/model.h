@@ -11,6 +11,7 @@
 #include "config/secret.h"
 #include "config/zone.h"
 #include "weir/core/limit.h"
+#include "weir/fleet/fallback.h"
 
 namespace weir {
 
@@ -113,13 +114,14 @@ struct TokenConfig {
 enum class Durability : std::uint8_t { kExact, kSnapshot, kNone };
 enum class Sync : std::uint8_t { kProcess, kPower };
 enum class OnStoreFailure : std::uint8_t { kDeny, kMemory };
-enum class Fallback : std::uint8_t { kDeny, kReserve, kShare, kOpen, kLocal };
 
 struct FleetConfig {
   Secret redis;  // URLs may hold a password
   Secret bus;
-  std::string node;
+  std::string node;  // empty: the machine's name
   Fallback fallback = Fallback::kReserve;
+  Nanos timeout = std::chrono::milliseconds{50};  // of a call to Redis
+  std::string ca_file;                            // trusted beside the system's authorities
 };
 
 // Host and port to listen on; port 0 takes any free one.

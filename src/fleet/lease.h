@@ -40,7 +40,7 @@ std::string_view name(LeaseKind kind);
 // The state of a limit in the book.
 //   bucket   {full at}                      window   {end, used}
 //   counter  {start, current, previous}     stepped  {last step, missing}
-//   log      {oldest slice, used}           slots    {0, held by all}
+//   log      {oldest slice, used, newest}   slots    {0, held by all}
 using BookState = std::array<std::int64_t, 3>;
 
 // One wish for one limit. Several asks of a call may name the same limit (a block and a reserve).
@@ -82,6 +82,8 @@ struct LeaseGrant {
   Micros expires = 0;  // 0 if nothing was granted
   Amount free = 0;     // what the limit has left after all of this call; may be negative
   BookState state{};   // likewise
+
+  bool operator==(const LeaseGrant&) const = default;
 };
 
 struct LeaseAnswer {
@@ -90,6 +92,8 @@ struct LeaseAnswer {
   Micros quarantine = 0;           // still to go; nothing is granted meanwhile
   bool stale = false;              // a sequence before the last one: nothing was done
   std::vector<LeaseGrant> grants;  // one for each ask; none if stale
+
+  bool operator==(const LeaseAnswer&) const = default;
 };
 
 // Where calls go. Safe to use from any thread.
@@ -107,8 +111,8 @@ class Book {
   Book& operator=(const Book&) = delete;
   virtual ~Book() = default;
 
-  // `done` is called once, on any thread, perhaps before this returns. A failure leaves open
-  // whether the call was carried out.
+  // `done` is called once, later and never from inside this, which may be called with locks held. A
+  // failure leaves open whether the call was carried out. A call may be repeated as it is.
   virtual void ask(const LeaseCall& call, Instant deadline, Done done) = 0;
   virtual Server server(const std::string& gate) const = 0;
 };

@@ -12,7 +12,7 @@ Result<std::shared_ptr<Gate>> create_gate(GateConfig config, TimeSource time, Ba
     std::unique_ptr<Gate> gate;  // goes first
   };
   const auto backed = std::make_shared<Backed>();
-  backed->backing = backer->open(config.name, domain);
+  backed->backing = backer->open(config, domain);
   config.backing = backed->backing.get();
   auto gate = Gate::create(std::move(config), time);
   if (!gate) return std::unexpected(gate.error());

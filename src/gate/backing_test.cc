@@ -59,13 +59,13 @@ TEST_F(BackingTest, WhatALimitPromisesIsNotExactWithABackingBehindIt) {
   EXPECT_FALSE(gate.forecast(Cost::of(kTokens, 2), time.now()).exact);
 }
 
-TEST_F(BackingTest, AsksForTheConsumedUnitsThatHaveALimit) {
+TEST_F(BackingTest, AsksForTheUnitsThatHaveALimitSlotsAsWell) {
   Gate& gate = backed(backing, {LimitSpec::concurrency(5), a_token_a_second(100),
                                 LimitSpec::fixed_window(kTokens, {50, 60s})});
-  for (std::size_t limit : {1U, 2U}) backing.grant(limit, 40);
+  for (std::size_t limit : {0U, 1U, 2U}) backing.grant(limit, 40);
   const auto permit = gate.try_acquire({.cost = Cost::call(30).with(Unit::kMicroUsd, 1'000'000)});
   EXPECT_TRUE(permit);
-  EXPECT_EQ(backing.ledger(0).drawn, 0);
+  EXPECT_EQ(backing.ledger(0).drawn, 1);
   EXPECT_EQ(backing.ledger(1).drawn, 30);
   EXPECT_EQ(backing.ledger(2).drawn, 30);
 }

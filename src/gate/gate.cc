@@ -28,7 +28,7 @@ class Draws {
 Draws draws_of(const std::vector<Limit>& limits, const Cost& cost) {
   Draws draws;
   for (std::size_t i = 0; i < limits.size(); ++i) {
-    if (!limits[i].borrowed()) draws.add(i, cost[limits[i].unit()]);
+    draws.add(i, cost[limits[i].unit()]);
   }
   return draws;
 }
@@ -38,6 +38,11 @@ std::optional<TokenBucket> fast_bucket(const std::vector<Limit>& limits, const G
   const bool undisturbed = config.backing == nullptr && config.observer == nullptr;
   if (!undisturbed || limits.size() != 1 || limits[0].bucket() == nullptr) return {};
   return *limits[0].bucket();
+}
+
+Stock* stock_of(const std::vector<Limit>& limits, const GateConfig& config) {
+  const bool alone = config.backing != nullptr && config.observer == nullptr;
+  return alone && limits.size() == 1 && !limits[0].borrowed() ? config.backing->stock() : nullptr;
 }
 
 }  // namespace
@@ -77,10 +82,12 @@ Gate::Gate(GateConfig config, std::vector<Limit> limits, TimeSource time)
       unit_(limits.empty() ? Unit::kRequests : limits[0].unit()),
       observer_(config.observer),
       backing_(config.backing),
+      stock_(stock_of(limits, config)),
       limits_tell_(backing_ == nullptr || backing_->prompt()),
       name_(std::move(config.name)),
       waiters_max_(config.waiters_max),
       word_in_use_(fast_.has_value()),
+      stock_in_use_(stock_ != nullptr),
       limits_(std::move(limits)),
       hits_(limits_.size()),
       added_at_(limits_.size(), Instant::min()),
@@ -99,8 +106,13 @@ Gate::~Gate() {
 }
 
 std::optional<std::expected<Permit, Refusal>> Gate::try_fast(const Request& request, Instant now) {
-  if (!fast_) return std::nullopt;
+  if (!fast_ && stock_ == nullptr) return std::nullopt;
   const Amount amount = request.cost[unit_];
+  if (stock_ != nullptr) {
+    if (amount <= 0 || !request.cost.valid() || !stock_->try_take(amount, now)) return std::nullopt;
+    counters_.add_one(kAcquired);
+    return Permit{*this, request.cost, now};
+  }
   if (amount <= 0 || amount > fast_->capacity() || !request.cost.valid()) return std::nullopt;
   const AtomicBucket::Lateness late = word_.try_spend(*fast_, amount, now);
   if (late == AtomicBucket::kWordHeld) return std::nullopt;

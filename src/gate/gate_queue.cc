@@ -210,7 +210,8 @@ void Gate::all_waiters(std::vector<std::shared_ptr<Waiter>>& waiters) const {
   for (const Waiter* waiter : passing_) waiters.push_back(waiter->self);
 }
 
-void Gate::give_up_word() {
+void Gate::give_up_fast_path() {
+  stock_in_use_ = false;
   if (!word_in_use_) return;
   word_in_use_ = false;
   hits_[0] += counters_.total(kRefusedFast);
@@ -232,7 +233,7 @@ void Gate::close(Errc reason) {
     const Hold hold{*this};
     if (closed_) return;
     closed_ = reason;
-    give_up_word();
+    give_up_fast_path();
     all_waiters(waiters);
   }
   end_all(waiters, reason, now, effects);
@@ -269,7 +270,7 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
   std::vector<std::shared_ptr<Waiter>> hopeless;
   {
     const Hold hold{*this};
-    give_up_word();
+    give_up_fast_path();
     std::vector<std::uint64_t> hits(limits->size());
     std::vector<Instant> added_at(limits->size(), now);
     for (std::size_t i = 0; i < limits->size(); ++i) {

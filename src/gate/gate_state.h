@@ -13,11 +13,14 @@ class Gate::Hold {
  public:
   explicit Hold(Gate& gate) : gate_(gate), lock_(gate.mutex_) {
     if (gate_.word_in_use_) gate_.limits_[0].bucket_state() = gate_.word_.hold();
+    if (gate_.stock_ != nullptr) gate_.stock_->hold();
   }
   ~Hold() {
+    const bool undisturbed = gate_.queue_->empty() && gate_.held_until_ == kNoHold;
+    if (gate_.stock_in_use_ && undisturbed) gate_.stock_->let_go();
     if (!gate_.word_in_use_) return;
     const TokenBucket::State state = gate_.limits_[0].bucket_state();
-    if (gate_.queue_->empty() && gate_.held_until_ == kNoHold) {
+    if (undisturbed) {
       gate_.word_.let_go(state);
     } else {
       gate_.word_.keep(state);

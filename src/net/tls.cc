@@ -53,7 +53,6 @@ TlsClient::TlsClient(Context context) : context_(std::move(context)) {
   SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                             SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_alpn_protos(raw, kHttp11.data(), kHttp11.size());
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(raw, keep_session);
 }
@@ -100,9 +99,23 @@ std::expected<std::shared_ptr<TlsClient>, std::string> make_tls_client(const std
   ERR_clear_error();
   TlsClient::Context context{SSL_CTX_new(TLS_client_method())};
   if (context == nullptr) return std::unexpected("TLS: " + first_reason());
+  SSL_CTX_set_alpn_protos(context.get(), kHttp11.data(), kHttp11.size());
   const int trusted = ca_file.empty() ? SSL_CTX_set_default_verify_paths(context.get())
                                       : SSL_CTX_load_verify_file(context.get(), ca_file.c_str());
   if (trusted != 1) return std::unexpected(ca_file + ": " + first_reason());
+  return std::make_shared<TlsClient>(std::move(context));
+}
+
+std::expected<std::shared_ptr<TlsClient>, std::string> make_plain_tls_client(
+    const std::string& ca_file) {
+  ERR_clear_error();
+  TlsClient::Context context{SSL_CTX_new(TLS_client_method())};
+  if (context == nullptr || SSL_CTX_set_default_verify_paths(context.get()) != 1) {
+    return std::unexpected("TLS: " + first_reason());
+  }
+  if (!ca_file.empty() && SSL_CTX_load_verify_file(context.get(), ca_file.c_str()) != 1) {
+    return std::unexpected(ca_file + ": " + first_reason());
+  }
   return std::make_shared<TlsClient>(std::move(context));
 }
 

@@ -40,6 +40,10 @@ class TlsClient {
   std::map<std::string, Session> sessions_;  // by authority, the newest
 };
 
+// For any protocol. Trusts the system's certificates and, where it is given, the PEM file's.
+std::expected<std::shared_ptr<TlsClient>, std::string> make_plain_tls_client(
+    const std::string& ca_file);
+
 // Why the last operation of this thread on `ssl` failed.
 std::string tls_failure(const SSL* ssl);
 

@@ -108,7 +108,7 @@ class UpstreamPool {
   std::shared_ptr<UpstreamLoop> loop_;
 };
 
-// Trusts the system's certificates, or, where it is given, those of the PEM file alone.
+// For HTTP. Trusts the system's certificates, or, where it is given, those of the PEM file alone.
 std::expected<std::shared_ptr<TlsClient>, std::string> make_tls_client(
     const std::string& ca_file = {});
 

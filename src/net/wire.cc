@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 
 namespace weir::net {
@@ -26,7 +27,7 @@ iovec vector_of(std::string_view bytes) {
 
 }  // namespace
 
-error_code Wire::connect(const asio::ip::tcp::endpoint& address) {
+error_code Wire::connect(const Protocol::endpoint& address) {
   close();
   error_code error;
   if (socket_.open(address.protocol(), error)) return error;

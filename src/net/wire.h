@@ -3,8 +3,8 @@
 // Belongs to one thread. Waiting is the owner's business: socket() tells when to try again.
 #pragma once
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -17,13 +17,15 @@ namespace weir::net {
 
 class Wire {
  public:
+  using Protocol = boost::asio::generic::stream_protocol;  // TCP, or a Unix socket
+
   explicit Wire(boost::asio::io_context& io) : socket_(io) {}
   ~Wire() { close(); }
 
-  boost::asio::ip::tcp::socket& socket() { return socket_; }
+  Protocol::socket& socket() { return socket_; }
 
   // Begins to connect, anew if need be. Once writable, connected() has the outcome.
-  boost::system::error_code connect(const boost::asio::ip::tcp::endpoint& address);
+  boost::system::error_code connect(const Protocol::endpoint& address);
   boost::system::error_code connected();
 
   enum class Handshake : std::uint8_t { kDone, kWantsRead, kWantsWrite, kFailed };
@@ -53,7 +55,7 @@ class Wire {
   std::optional<std::size_t> write_tls(std::string_view front, std::string_view back);
   Read read_tls(std::span<char> room);
 
-  boost::asio::ip::tcp::socket socket_;
+  Protocol::socket socket_;
   Ssl ssl_;
   std::string failure_;
 };

@@ -7,7 +7,8 @@
 //
 // Every command has a deadline. The first that passes unanswered ends its connection, since an
 // answer that came later could not be told from the next one's: whoever is under way fails with
-// it, and until the server answers again every call fails at once.
+// it, and until the server answers again every call fails at once. (Calls made during the very
+// first attempt to connect wait for its outcome.)
 //
 // Follows MOVED and ASK. Reads from masters alone.
 #pragma once
@@ -51,18 +52,19 @@ struct Status {
 // One run of one server: changes when it restarts and when another takes its place.
 struct Server {
   std::string run_id;
-  Instant up_since;  // by this process's clock, at most a second late
+  Instant up_since;  // by this process's clock; never early, and two seconds late at most
 };
 
 // A script and its SHA-1: sent by its hash, and whole where the server does not know it.
 class Script {
  public:
   explicit Script(std::string text);
-  const std::string& text() const { return text_; }
+  const std::string& text() const { return *text_; }
   const std::string& sha1() const { return sha1_; }
 
  private:
-  std::string text_;
+  friend class Client;
+  std::shared_ptr<const std::string> text_;  // calls under way share it
   std::string sha1_;
 };
 
@@ -71,6 +73,7 @@ class Client {
   // A server's refusal (RespValue of kind kError) is an answer. Fails with kUnavailable when there
   // is no connection or it is lost: whether the command was carried out nobody knows; with
   // kDeadlineExceeded likewise; with kCapacityExhausted when too much is pending; with kClosed.
+  // `done` is called once, on the client's thread and never from inside the call.
   using Done = std::move_only_function<void(Result<net::RespValue>)>;
 
   // Fails with kInvalidConfig for a URL it cannot use, without the password in the message.
@@ -83,14 +86,14 @@ class Client {
   void run(const Script& script, std::vector<std::string> keys, std::vector<std::string> args,
            Instant deadline, Done done);
 
-  // As call(), for whoever may wait.
+  // As call(), for whoever may wait: not on the client's thread.
   Result<net::RespValue> ask(std::string_view key, std::vector<std::string> words,
                              Instant deadline);
 
   // The server that has `key`, as of its connection now; empty run_id while there is none.
   Server server(std::string_view key) const;
 
-  // Called on the client's thread whenever `up` changes, and when a connection has been replaced.
+  // Called on the client's thread whenever `up` changes, and when a connection has been made anew.
   void on_change(std::function<void()> listener);
 
   // Pub/Sub, on a connection of its own, made with the first subscription and restored with all of
@@ -102,7 +105,9 @@ class Client {
   bool subscribed() const;  // all of them, as the server has confirmed
 
   Status status() const;
-  void close();  // ends what is pending with kClosed
+  // Ends what is pending with kClosed: when it returns that is over, and no listener is called any
+  // more. From any thread, a callback included.
+  void close();
 
  private:
   class Core;

@@ -115,6 +115,38 @@ void add_proxied(Families& families, const Resources& resources) {
   }
 }
 
+void add_fleet(Families& families, const DaemonCounts& daemon) {
+  if (daemon.quota) {
+    const SharedQuotaStatus& quota = *daemon.quota;
+    families.one("weir_fleet_redis_up", "gauge", "1 while Redis is connected.",
+                 quota.connected ? 1 : 0);
+    families.begin("weir_fleet_state", "gauge", "1 for the state that the shared quota is in.");
+    using State = SharedQuotaStatus::State;
+    for (const State state : {State::kStarting, State::kShared, State::kQuarantine, State::kAway}) {
+      families.add(fmt::format("state=\"{}\"", name(state)), quota.state == state ? 1 : 0);
+    }
+    families.one("weir_fleet_breaker_open", "gauge", "1 while the breaker keeps from asking Redis.",
+                 quota.breaker == CircuitBreaker::State::kOpen ? 1 : 0);
+    families.one("weir_fleet_calls_total", "counter", "Calls that Redis answered.", quota.calls);
+    families.one("weir_fleet_failures_total", "counter", "Calls that it did not.", quota.failures);
+    families.one("weir_fleet_granted_total", "counter", "Units leased.", quota.granted);
+    families.one("weir_fleet_returned_total", "counter", "Units given back.", quota.returned);
+    families.one("weir_fleet_burnt_total", "counter", "Units that expired unused.", quota.burnt);
+    families.one("weir_fleet_fallback_total", "counter", "Requests admitted by the fallback.",
+                 quota.fallback_draws);
+  }
+  if (daemon.bus) {
+    families.one("weir_fleet_bus_up", "gauge", "1 while the bus is connected.",
+                 daemon.bus->connected ? 1 : 0);
+    families.one("weir_fleet_bus_published_total", "counter", "Messages sent.",
+                 daemon.bus->published);
+    families.one("weir_fleet_bus_delivered_total", "counter", "Messages heard.",
+                 daemon.bus->delivered);
+    families.one("weir_fleet_bus_dropped_total", "counter", "Messages given up.",
+                 daemon.bus->dropped);
+  }
+}
+
 }  // namespace
 
 std::string metrics_text(const Resources& resources, const DaemonCounts& daemon) {
@@ -172,6 +204,7 @@ std::string metrics_text(const Resources& resources, const DaemonCounts& daemon)
     families.one("weir_store_commit_seconds", "gauge", "Time that the slowest commit of late took.",
                  seconds(store.commit_time));
   }
+  add_fleet(families, daemon);
   families.one("weir_http_connections", "gauge", "Open connections.", daemon.http.connections);
   families.one("weir_http_requests_total", "counter", "Requests read.", daemon.http.requests);
   families.begin("weir_http_replies_total", "counter", "Replies by class of status.");

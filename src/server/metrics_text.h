@@ -6,6 +6,8 @@
 #include "provider/resources.h"
 #include "server/listener.h"
 #include "store/journal.h"
+#include "weir/bus/message_bus.h"
+#include "weir/fleet/shared_quota.h"
 
 namespace weir::server {
 
@@ -16,6 +18,8 @@ struct DaemonCounts {
   std::size_t permits = 0;
   std::uint64_t permits_expired = 0;
   std::optional<store::JournalStatus> store = {};
+  std::optional<SharedQuotaStatus> quota = {};
+  std::optional<BusStatus> bus = {};
 };
 
 std::string metrics_text(const Resources& resources, const DaemonCounts& daemon);

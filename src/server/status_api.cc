@@ -142,6 +142,22 @@ void StatusApi::add_gate(JsonText& json, const Gate& gate) const {
     json.key("hits").number(limit.hits).close('}');
   }
   json.close(']');
+  if (parts_.quota != nullptr) add_share(json, gate.name());
+}
+
+// What this daemon has of the fleet's quota.
+void StatusApi::add_share(JsonText& json, const std::string& gate) const {
+  const auto share = parts_.quota->share(gate);
+  if (!share) return;
+  json.key("share").open('{').key("state").text(name(share->state));
+  json.key("members").number(share->members).key("limits").open('[');
+  for (const QuotaShare::Part& part : share->parts) {
+    json.open('{').key("name").text(part.limit);
+    json.key("leased").raw(amount_text(part.unit, part.leased));
+    json.key("reserve").raw(amount_text(part.unit, part.reserve));
+    json.key("free").raw(amount_text(part.unit, part.free)).close('}');
+  }
+  json.close(']').close('}');
 }
 
 void StatusApi::add_accounts(JsonText& json, const Resource& resource) const {
@@ -211,6 +227,31 @@ void StatusApi::add_store(JsonText& json) const {
   json.close('}');
 }
 
+void StatusApi::add_fleet(JsonText& json) const {
+  if (parts_.quota == nullptr && parts_.bus == nullptr) return;
+  json.key("fleet").open('{').key("node").text(parts_.node);
+  if (parts_.quota != nullptr) {
+    const SharedQuotaStatus status = parts_.quota->status();
+    json.key("quota").open('{').key("state").text(name(status.state));
+    json.key("connected").boolean(status.connected).key("breaker").text(name(status.breaker));
+    json.key("connects").number(status.connects);
+    json.key("calls").number(status.calls).key("failures").number(status.failures);
+    json.key("granted").number(status.granted).key("returned").number(status.returned);
+    json.key("burnt").number(status.burnt).key("fallback").number(status.fallback_draws);
+    if (!status.failure.empty()) json.key("failure").text(status.failure);
+    json.close('}');
+  }
+  if (parts_.bus != nullptr) {
+    const BusStatus status = parts_.bus->status();
+    json.key("bus").open('{').key("connected").boolean(status.connected);
+    json.key("connects").number(status.connects).key("published").number(status.published);
+    json.key("delivered").number(status.delivered).key("dropped").number(status.dropped);
+    if (!status.failure.empty()) json.key("failure").text(status.failure);
+    json.close('}');
+  }
+  json.close('}');
+}
+
 std::string StatusApi::status() const {
   JsonText json;
   const auto resources = parts_.resources.all();
@@ -223,6 +264,7 @@ std::string StatusApi::status() const {
   for (const auto& resource : resources) add_resource(json, *resource, false);
   json.close(']');
   add_store(json);
+  add_fleet(json);
   json.key("permits").number(parts_.permits.size());
   json.key("permits_expired").number(parts_.permits.expired());
   json.key("connections").number(parts_.http().connections);
@@ -232,14 +274,16 @@ std::string StatusApi::status() const {
 }
 
 std::string StatusApi::metrics() const {
-  return metrics_text(parts_.resources, {.version = parts_.version,
-                                         .uptime = parts_.clock.now() - started_,
-                                         .http = parts_.http(),
-                                         .permits = parts_.permits.size(),
-                                         .permits_expired = parts_.permits.expired(),
-                                         .store = parts_.journal == nullptr
-                                                      ? std::nullopt
-                                                      : std::optional{parts_.journal->status()}});
+  return metrics_text(
+      parts_.resources,
+      {.version = parts_.version,
+       .uptime = parts_.clock.now() - started_,
+       .http = parts_.http(),
+       .permits = parts_.permits.size(),
+       .permits_expired = parts_.permits.expired(),
+       .store = parts_.journal == nullptr ? std::nullopt : std::optional{parts_.journal->status()},
+       .quota = parts_.quota == nullptr ? std::nullopt : std::optional{parts_.quota->status()},
+       .bus = parts_.bus == nullptr ? std::nullopt : std::optional{parts_.bus->status()}});
 }
 
 std::string StatusApi::resources() const {

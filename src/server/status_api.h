@@ -13,6 +13,8 @@
 #include "server/permit_table.h"
 #include "server/router.h"
 #include "store/journal.h"
+#include "weir/bus/message_bus.h"
+#include "weir/fleet/shared_quota.h"
 
 namespace weir::server {
 
@@ -33,6 +35,9 @@ class StatusApi {
     std::string version;
     const store::Journal* journal = nullptr;  // null: state is in memory alone
     std::string durability = "none";
+    const SharedQuota* quota = nullptr;  // null: this daemon's quota is its own
+    const MessageBus* bus = nullptr;
+    std::string node = {};  // of the fleet
   };
 
   explicit StatusApi(Parts parts) : parts_(std::move(parts)), started_(parts_.clock.now()) {}
@@ -49,6 +54,8 @@ class StatusApi {
   void add_accounts(JsonText& json, const Resource& resource) const;
   void add_gate(JsonText& json, const Gate& gate) const;
   void add_store(JsonText& json) const;
+  void add_share(JsonText& json, const std::string& gate) const;
+  void add_fleet(JsonText& json) const;
 
   void get_resource(const HttpRequest& http, Responder& responder);
   void put_resource(const HttpRequest& http, Responder& responder);

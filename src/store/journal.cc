@@ -6,6 +6,7 @@
 #include <random>
 
 #include "store/account.h"
+#include "weir/gate/gate.h"
 
 namespace weir::store {
 namespace {
@@ -76,7 +77,8 @@ void Journal::close() {
   time_.timer.disarm(*this);
 }
 
-std::shared_ptr<Backing> Journal::open(const std::string& gate, const std::string& domain) {
+std::shared_ptr<Backing> Journal::open(const GateConfig& config, const std::string& domain) {
+  const std::string& gate = config.name;
   std::shared_ptr<Account> before;
   {
     const std::lock_guard lock{mutex_};

@@ -73,7 +73,7 @@ class Journal final : public Backer, private Alarm {
   // closed by then, and are still there.
   void close();
 
-  std::shared_ptr<Backing> open(const std::string& gate, const std::string& domain) override;
+  std::shared_ptr<Backing> open(const GateConfig& config, const std::string& domain) override;
 
   JournalStatus status() const;
   // Whether gates admit anything.

@@ -21,6 +21,7 @@ namespace weir {
 
 struct BusStatus {
   bool connected = false;
+  bool subscribed = false;     // connected, and every subscription of before is in place there
   std::uint64_t connects = 0;  // times it became connected
   std::uint64_t published = 0;
   std::uint64_t delivered = 0;
@@ -32,6 +33,7 @@ class MessageBus {
  public:
   static constexpr std::size_t kPayloadMax = 64 * 1024;
   static constexpr std::size_t kPendingMax = 4096;  // messages a subscriber may be behind
+  static constexpr std::size_t kHandlersMax = 8;    // that run at once
 
   // Its end: no handler runs afterwards, unless it is ended from inside its own handler.
   class Subscription {
@@ -41,7 +43,9 @@ class MessageBus {
     Subscription& operator=(const Subscription&) = delete;
     virtual ~Subscription() = default;
   };
-  // Called on a thread of the bus, one message at a time for each subscription.
+  // Called on a thread of the bus, one message at a time for each subscription. One that is slow
+  // delays its own subscription, and others only while kHandlersMax are slow at once. Must not
+  // throw.
   using Handler = std::function<void(std::string_view payload)>;
 
   MessageBus() = default;
@@ -60,16 +64,13 @@ class MessageBus {
 
   virtual BusStatus status() const = 0;
 
-  // Ends every delivery; from any thread, also from a handler, and more than once.
+  // Ends every delivery; from any thread, also from a handler, and more than once. No handler runs
+  // afterwards, unless it is called from one.
   virtual void close() = 0;
 };
 
 // Words of letters, digits, '-' and '_', joined by dots; at most 200 bytes.
 bool is_subject(std::string_view subject);
-
-// A bus for those who share it in one process.
-class InProcessBus;
-std::shared_ptr<InProcessBus> make_in_process_bus();
 
 struct BusConfig {
   // nats://[user:password@ | token@]host[:4222], several with commas between them; tls:// the same

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "weir/core/call.h"
@@ -121,5 +122,15 @@ class CircuitBreaker {
   Instant retry_at_{};     // while open
   Counters counters_;
 };
+
+// "closed", "open", "half_open".
+constexpr std::string_view name(CircuitBreaker::State state) {
+  switch (state) {
+    case CircuitBreaker::State::kClosed: return "closed";
+    case CircuitBreaker::State::kOpen: return "open";
+    case CircuitBreaker::State::kHalfOpen: return "half_open";
+  }
+  return "unknown";
+}
 
 }  // namespace weir

@@ -19,6 +19,7 @@ namespace weir {
 
 class Gate;
 class Limit;
+class Stock;
 struct GateConfig;
 
 class Backing {
@@ -40,10 +41,12 @@ class Backing {
   virtual ~Backing() = default;
 
   // The limits that draws are of from now on: when the gate is created or its limits are replaced,
-  // and whenever Gate::show_backing() is called. What it knows to be used it charges to them.
+  // and whenever Gate::show_backing() is called. What it knows to be used it charges to them, and
+  // where it is the authority it replaces their state by its own.
   virtual void look(std::span<Limit> limits, Instant now) = 0;
 
-  // May all of this be admitted on top of what the limits count? All or nothing.
+  // May all of this be admitted on top of what the limits count? All or nothing. Slots are drawn
+  // as well, and come back with the limit that lent them.
   virtual Answer draw(std::span<const Limit> limits, std::span<const Draw> draws, Instant now) = 0;
 
   // Drawn but not used after all: refused by another gate of the path, or refunded at settlement.
@@ -58,6 +61,9 @@ class Backing {
   // Whether kLater is a matter of moments, so that the limits alone say when to come back.
   virtual bool prompt() const = 0;
 
+  // What a gate with one limit and without an observer may admit without a draw; null: nothing.
+  virtual Stock* stock() { return nullptr; }
+
   // The gate it backs, as soon as that exists.
   virtual void bind(std::weak_ptr<Gate> gate) = 0;
 };
@@ -70,9 +76,9 @@ class Backer {
   Backer& operator=(const Backer&) = delete;
   virtual ~Backer() = default;
 
-  // For the gate of this name, of which there is one at a time. `domain` is what else the resource
-  // is known by; empty for gates that are but a part of one.
-  virtual std::shared_ptr<Backing> open(const std::string& gate, const std::string& domain) = 0;
+  // For the gate that `config` makes, the only one of its name at a time. `domain` is what else the
+  // resource is known by; empty for gates that are but a part of one.
+  virtual std::shared_ptr<Backing> open(const GateConfig& config, const std::string& domain) = 0;
 };
 
 // A gate that a backing of `backer` backs and that keeps it alive; without a backer a plain one.

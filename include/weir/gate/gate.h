@@ -1,9 +1,10 @@
 // Gate: the limits of one resource, taken as one. Admits a whole cost or none of it, says when to
 // come back, and keeps those who wait in a fair order.
 //
-// Safe to use from any thread. A gate whose only limit is a token bucket admits by one
-// compare-and-set while nobody waits; every other decision takes a short lock, checks all limits
-// and then charges all. Nobody polls: release, settlement, changes and one timer wake who is due.
+// Safe to use from any thread. A gate whose only limit is a token bucket, or whose backing keeps a
+// stock for it, admits by one compare-and-set while nobody waits; every other decision takes a
+// short lock, checks all limits and then charges all. Nobody polls: release, settlement, changes
+// and one timer wake who is due.
 //
 // Decisions use one `now`, read from the gate's clock or given by the caller. The gate must
 // outlive its permits; destroying it ends every wait with kClosed.
@@ -23,6 +24,7 @@
 #include "weir/gate/counters.h"
 #include "weir/gate/observer.h"
 #include "weir/gate/path.h"
+#include "weir/gate/stock.h"
 #include "weir/time/timer.h"
 
 namespace weir {
@@ -102,6 +104,10 @@ class Gate final : private Alarm {
         counters_.add_one(kRefusedFast);
         return false;
       }
+    }
+    if (stock_ != nullptr && stock_->try_take(amount, now)) {
+      counters_.add_one(kAcquired);
+      return true;
     }
     return try_spend_locked(amount, now);
   }
@@ -192,8 +198,8 @@ class Gate final : private Alarm {
   bool reclaim_stale(Instant now, Effects& effects);
   void give_back_slot(std::uint32_t index);
   Amount slots_held() const;
-  // limits_[0] has the state from now on.
-  void give_up_word();
+  // limits_[0] has the state from now on, and the stock stays held.
+  void give_up_fast_path();
   std::int64_t share(const Cost& cost) const;
   void enqueue(Waiter& waiter);
   void arm(Instant now);
@@ -224,6 +230,7 @@ class Gate final : private Alarm {
   const Unit unit_;                        // of the first limit
   Observer* const observer_;
   Backing* const backing_;
+  Stock* const stock_;
   const bool limits_tell_;  // when to come back; else a backing has a say in it
   const std::string name_;
   const std::size_t waiters_max_;
@@ -234,6 +241,7 @@ class Gate final : private Alarm {
   // With a fast gate the word holds the state of limits_[0], until the limits change or the gate
   // closes: from then on the word stays held and limits_[0] has the state.
   bool word_in_use_;
+  bool stock_in_use_;  // likewise, until the limits change or the gate closes
   std::vector<Limit> limits_;
   std::vector<std::uint64_t> hits_;
   std::vector<Instant> added_at_;  // by set_limits()
