@@ -14,6 +14,11 @@ if(WEIR_ASIO)
   install(EXPORT weirAsioTargets NAMESPACE weir:: DESTINATION ${package_dir})
 endif()
 
+if(WEIR_FLEET)
+  install(TARGETS weir_net weir_redis weir_bus weir_fleet EXPORT weirFleetTargets FILE_SET HEADERS)
+  install(EXPORT weirFleetTargets NAMESPACE weir:: DESTINATION ${package_dir})
+endif()
+
 configure_package_config_file(cmake/weirConfig.cmake.in weirConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(weirConfigVersion.cmake COMPATIBILITY SameMinorVersion)

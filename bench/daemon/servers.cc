@@ -111,6 +111,16 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
+std::string output_of(const std::string& command) {
+  std::FILE* output = popen(command.c_str(), "r");
+  if (output == nullptr) die("cannot run " + command);
+  std::string text;
+  std::array<char, 512> bytes;
+  while (std::fgets(bytes.data(), bytes.size(), output) != nullptr) text += bytes.data();
+  if (pclose(output) != 0) die("failed: " + command + '\n' + text);
+  return text;
+}
+
 std::optional<std::string> ask(std::uint16_t port, const Call& call) {
   const Socket socket;
   sockaddr_in address = loopback(port);
@@ -128,12 +138,23 @@ std::optional<std::string> ask(std::uint16_t port, const Call& call) {
   return std::string{answer.body()};
 }
 
-Server::Server(const std::string& command, std::uint16_t port, const Call& ready) : port_(port) {
+Server::Server(const std::string& command, std::uint16_t port, const Call& ready)
+    : Server(command, port, [&] { return ask(port, ready).has_value(); }) {}
+
+Server::Server(const std::string& command, std::uint16_t port)
+    : Server(command, port, [port] {
+        const Socket socket;
+        sockaddr_in address = loopback(port);
+        return connect(socket.fd(), generic(address), sizeof address) == 0;
+      }) {}
+
+Server::Server(const std::string& command, std::uint16_t port, const std::function<bool()>& ready)
+    : port_(port) {
   std::FILE* output = std::tmpfile();
   if (output == nullptr) die(std::string{"a temporary file: "} + std::strerror(errno));
   const auto begin = SteadyClock::now();
   pid_ = spawn(command, fileno(output));
-  while (!ask(port, ready)) {
+  while (!ready()) {
     const bool ended = waitpid(pid_, nullptr, WNOHANG) != 0;
     if (ended || SteadyClock::now() - begin > kStartMax) {
       die(command + " does not start:\n" + text_of(output));
@@ -185,17 +206,14 @@ Load Wrk::run(std::uint16_t port, const Call& call) const {
                            std::to_string(seconds) + "s http://127.0.0.1:" + std::to_string(port) +
                            call.path + " -- " + call.method + " '" + call.body + "' " +
                            std::to_string(call.numbers);
-  std::FILE* output = popen(line.c_str(), "r");
-  if (output == nullptr) die("cannot run wrk");
-  std::string last;
-  std::array<char, 512> bytes;
-  while (std::fgets(bytes.data(), bytes.size(), output) != nullptr) last = bytes.data();
+  const std::string text = output_of(line);
+  const std::string last = text.substr(text.find_last_of('\n', text.size() - 2) + 1);
   long requests = 0;
   long elapsed_us = 0;
   long errors = 0;
   Load load;
-  if (pclose(output) != 0 || std::sscanf(last.c_str(), "%ld %ld %ld %lf", &requests, &elapsed_us,
-                                         &errors, &load.p99_us) != 4) {
+  if (std::sscanf(last.c_str(), "%ld %ld %ld %lf", &requests, &elapsed_us, &errors, &load.p99_us) !=
+      4) {
     die("wrk failed: " + line);
   }
   if (errors > 0 || requests == 0) {

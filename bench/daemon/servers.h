@@ -1,5 +1,5 @@
 // Servers in processes of their own, on a core of their own, and what asks them: one request by
-// hand, and wrk.
+// hand, wrk, and other commands.
 //
 // For a driver's main thread; what goes wrong ends the program, and the servers with it.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ struct Call {
 // A port of 127.0.0.1 that nobody listens at now.
 std::uint16_t free_port();
 
+// What a command of the shell prints; dies if it fails.
+std::string output_of(const std::string& command);
+
 // The body of the answer to `call`, asked on a connection of its own; nothing unless it is a 200.
 std::optional<std::string> ask(std::uint16_t port, const Call& call);
 
@@ -41,6 +45,8 @@ class Server {
  public:
   // `command` is split at spaces. Waits until `ready` is answered by a 200, at most half a minute.
   Server(const std::string& command, std::uint16_t port, const Call& ready);
+  // Waits likewise until it takes a connection.
+  Server(const std::string& command, std::uint16_t port);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
@@ -51,6 +57,8 @@ class Server {
   double cpu_seconds() const;  // spent since its start, without children
 
  private:
+  Server(const std::string& command, std::uint16_t port, const std::function<bool()>& ready);
+
   pid_t pid_ = -1;
   std::uint16_t port_;
   double start_ms_ = 0;

@@ -1,8 +1,6 @@
 // `bench/run proxy`: what the proxy gains its users, and what it costs. README.md says how each
 // figure is measured.
-#include <array>
 #include <boost/json.hpp>
-#include <cstdio>
 
 #include "daemon/servers.h"
 #include "proxy/rows.h"
@@ -12,12 +10,7 @@ namespace {
 
 // The row that another benchmark prints as JSON.
 Row row_of(const std::string& command) {
-  std::FILE* output = popen(command.c_str(), "r");
-  if (output == nullptr) die("cannot run " + command);
-  std::string text;
-  std::array<char, 512> bytes;
-  while (std::fgets(bytes.data(), bytes.size(), output) != nullptr) text += bytes.data();
-  if (pclose(output) != 0) die("failed: " + command);
+  const std::string text = output_of(command);
   try {
     const boost::json::value row = boost::json::parse(text);
     const auto number = [&](const char* key) { return row.at(key).to_number<double>(); };

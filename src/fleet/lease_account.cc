@@ -69,6 +69,12 @@ void LeaseAccount::tend() {
     due_ = kEndOfTime;
   }
   gate->show_backing();
+  State state{};
+  {
+    const std::lock_guard lock{mutex_};
+    state = shown_;
+  }
+  leases_.become(state);
   if (metrics.waiting > 0) gate->reconsider();
 }
 

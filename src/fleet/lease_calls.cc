@@ -178,7 +178,7 @@ void LeaseAccount::send(Instant now) {
 }
 
 void LeaseAccount::answered(Result<LeaseAnswer> result) {
-  State state{};
+  leases_.count_call(result);
   {
     const std::lock_guard lock{mutex_};
     const Instant now = leases_.time_.clock.now();
@@ -194,9 +194,7 @@ void LeaseAccount::answered(Result<LeaseAnswer> result) {
       pass_->failure();
     }
     pass_.reset();
-    state = state_at(now);
   }
-  leases_.ended(state, result ? std::string{} : result.error().message);
   tend();
 }
 

@@ -83,6 +83,9 @@ void Leases::look_again() {
     }
   }
   for (const auto& account : accounts) account->tend();
+  if (!accounts.empty()) return;
+  const bool connected = !book_.server({}).run.empty();
+  become(connected ? SharedQuotaStatus::State::kShared : SharedQuotaStatus::State::kAway);
 }
 
 std::optional<CircuitBreaker::Pass> Leases::enter() {
@@ -100,12 +103,15 @@ std::shared_ptr<void> Leases::begin() {
           }};
 }
 
-void Leases::ended(SharedQuotaStatus::State state, const std::string& failure) {
-  SharedQuotaStatus told;
+void Leases::count_call(const Result<LeaseAnswer>& result) {
+  const std::lock_guard lock{mutex_};
+  ++(result ? status_.calls : status_.failures);
+  if (!result) status_.failure = result.error().message;
+}
+
+void Leases::become(SharedQuotaStatus::State state) {
   {
     const std::lock_guard lock{mutex_};
-    ++(failure.empty() ? status_.calls : status_.failures);
-    if (!failure.empty()) status_.failure = failure;
     if (std::exchange(status_.state, state) == state) return;
   }
   config_.told(status());

@@ -81,8 +81,8 @@ class Leases final : public Backer, private Alarm {
   std::optional<CircuitBreaker::Pass> enter();
   // A call is under way for as long as what this returns lives.
   std::shared_ptr<void> begin();
-  // A call has ended, badly if `failure` is not empty, and the account is in `state` now.
-  void ended(SharedQuotaStatus::State state, const std::string& failure);
+  void count_call(const Result<LeaseAnswer>& result);
+  void become(SharedQuotaStatus::State state);
   std::int64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed) + 1; }
   bool starting(Instant now) const;
 

@@ -64,6 +64,8 @@ class TcpProxy {
   void cut_after(std::int64_t bytes) { cut_after_ = bytes; }
   // Ends new connections at once.
   void refuse(bool on) { refusing_ = on; }
+  // New connections go to another server.
+  void switch_to(int port) { to_port_ = port; }
 
   int accepted() const { return accepted_; }
 
@@ -169,7 +171,7 @@ class TcpProxy {
     }
   }
 
-  const int to_port_;
+  std::atomic<int> to_port_;
   const MonotonicClock clock_;
   int listener_ = -1;
   int port_ = 0;

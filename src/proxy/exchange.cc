@@ -7,7 +7,7 @@
 
 #include "provider/account.h"
 #include "provider/answers.h"
-#include "provider/pattern.h"
+#include "provider/known_rate.h"
 #include "server/loop.h"
 #include "server/refusal.h"
 #include "server/text.h"
@@ -66,20 +66,6 @@ std::string text_of(const net::ResponseHead& head) {
     text.append(field.name).append(":").append(field.value).append("\r\n");
   }
   return text + "\r\n";
-}
-
-// How fast requests may go by what is configured: the limit of the shortest period says it best.
-std::optional<Rate> known_rate(const ProviderConfig& provider, std::string_view model) {
-  std::optional<Rate> known;
-  const auto look = [&](const std::vector<LimitConfig>& limits) {
-    for (const auto& [spec, align] : limits) {
-      if (spec.unit != Unit::kRequests || (known && known->period <= spec.period)) continue;
-      known = Rate{spec.amount, spec.period};
-    }
-  };
-  look(provider.limits);
-  if (const ModelConfig* pool = most_specific(provider.models, model)) look(pool->limits);
-  return known;
 }
 
 std::string retry_fields(Nanos retry_after) {
@@ -273,6 +259,10 @@ void Exchange::learn(const Signals& signals) {
     errand_.route.account->set_known_rate(known_rate(*errand_.config, errand_.facts.model));
   }
   errand_.route.account->answered(signals, errand_.charge.cost, house_.clock.now());
+  if (house_.fleet == nullptr) return;
+  const Caller caller{
+      .agent = errand_.agent, .model = errand_.facts.model, .account = errand_.credential};
+  house_.fleet->tell(*errand_.resource, caller, signals);
 }
 
 bool Exchange::tries_again(const Signals& signals) const {

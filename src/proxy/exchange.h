@@ -15,6 +15,7 @@
 #include "net/upstream.h"
 #include "provider/calibration.h"
 #include "provider/charge.h"
+#include "provider/fleet_signals.h"
 #include "provider/resources.h"
 #include "provider/signals.h"
 #include "provider/sse.h"
@@ -32,6 +33,7 @@ struct House {
   server::EventHub& events;
   server::Log& log;
   const Clock& clock;
+  FleetSignals* fleet;  // null: nobody else is told
   Calibration calibration = {};
 };
 
@@ -40,6 +42,7 @@ struct Errand {
   std::shared_ptr<Resource> resource;
   std::shared_ptr<const ProviderConfig> config;
   Resource::Route route;
+  std::string credential;  // a fingerprint, or Resource::kOwnAccount
   CallFacts facts;
   Charge charge;
   std::string agent;

@@ -119,7 +119,8 @@ Proxy::Proxy(Parts parts)
       house_{.resources = parts_.resources,
              .events = parts_.events,
              .log = parts_.log,
-             .clock = parts_.clock} {}
+             .clock = parts_.clock,
+             .fleet = parts_.fleet} {}
 
 Proxy::~Proxy() = default;
 
@@ -229,7 +230,7 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
       read_call(config->profile,
                 {.method = head.method, .path = path, .query = head.query, .body = http.body},
                 parts_.tokenizer);
-  const std::string credential = credential_of(*config, http);
+  std::string credential = credential_of(*config, http);
   auto route = resource->route(
       {.agent = agent, .model = facts.model, .priority = priority, .account = credential});
   if (!route) return refuse(*config, 503, weir::name(route.error().code), route.error().message);
@@ -244,6 +245,7 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
   return Errand{.resource = std::move(resource),
                 .config = config,
                 .route = std::move(*route),
+                .credential = std::move(credential),
                 .facts = std::move(facts),
                 .charge = charge,
                 .agent = std::string{agent},

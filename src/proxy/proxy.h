@@ -23,6 +23,7 @@ class Proxy {
     const Clock& clock;
     std::shared_ptr<net::TlsClient> tls;
     FindTokenizer tokenizer;
+    FleetSignals* fleet = nullptr;  // hears of refusals; outlives the proxy
   };
   explicit Proxy(Parts parts);
   ~Proxy();

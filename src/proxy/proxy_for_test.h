@@ -160,7 +160,8 @@ class ProxyTest : public ::testing::Test {
                                                  .log = log,
                                                  .clock = time,
                                                  .tls = std::move(*tls),
-                                                 .tokenizer = built_in_tokenizer});
+                                                 .tokenizer = built_in_tokenizer,
+                                                 .fleet = fleet.get()});
     proxy->add_routes(router);
     options.listen = {.host = "127.0.0.1", .port = 0};
     auto opened = server::Listener::open(options, router, time.source(), log);
@@ -217,6 +218,7 @@ class ProxyTest : public ::testing::Test {
   server::Router router{access};
   server::EventHub events{time.source()};
   Resources resources{GateMaking{time.source()}};
+  std::unique_ptr<FleetSignals> fleet;  // for the test to set before start()
   std::unique_ptr<Proxy> proxy;
   std::unique_ptr<server::Listener> listener;
 };

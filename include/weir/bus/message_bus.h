@@ -76,8 +76,8 @@ struct BusConfig {
   // nats://[user:password@ | token@]host[:4222], several with commas between them; tls:// the same
   // with certificates verified; redis:// and rediss:// as for Redis (see docs/fleet.md).
   std::string url;
-  std::string name;     // of this member, for the server's lists
-  std::string ca_file;  // trusted beside the system's authorities; empty: those alone
+  std::string name = {};     // of this member, for the server's lists
+  std::string ca_file = {};  // trusted beside the system's authorities; empty: those alone
 };
 
 // Connects in the background and whenever the connection is lost. Fails with kInvalidConfig for a

@@ -71,9 +71,9 @@ struct QuotaShare {
 class SharedQuota final : public Backer {
  public:
   struct Config {
-    std::string redis_url;  // redis://, rediss:// or unix://
-    std::string ca_file;    // trusted beside the system's authorities; empty: those alone
-    std::string node;       // of this process, for people; need not be unique
+    std::string redis_url = {};  // redis://, rediss:// or unix://
+    std::string ca_file = {};    // trusted beside the system's authorities; empty: those alone
+    std::string node = {};       // of this process, for people; need not be unique
     Fallback fallback = Fallback::kReserve;
     Nanos timeout = std::chrono::milliseconds{50};  // of a call to Redis
     CircuitBreaker::Config breaker = {};

@@ -1,0 +1,226 @@
+// Daemons as processes that share one quota, and callers who count what reached them.
+//
+// Real time, real sockets, a real Redis. Failures that are not the subject throw.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/killed_daemon_for_test.h"
+#include "app/process_for_test.h"
+#include "core/temporary_directory_for_test.h"
+#include "net/http_client.h"
+#include "redis/redis_for_test.h"
+
+namespace weir::app {
+
+// Nobody waits that long, unless something is wrong.
+inline void until(const std::string& what, const std::function<bool()>& condition) {
+  const TimeSource time = TimeSource::system();
+  const Instant end = time.clock.now() + std::chrono::seconds{40};
+  while (!condition()) {
+    if (time.clock.now() > end) throw std::runtime_error{"never: " + what};
+    pause_for(std::chrono::milliseconds{5});
+  }
+}
+
+class FleetDaemon {
+ public:
+  struct Answer {
+    int status = 0;
+    std::string body = {};
+    boost::json::value json = {};
+
+    std::string text(std::string_view key) const {
+      return std::string{std::string_view{json.at({key.data(), key.size()}).as_string()}};
+    }
+  };
+
+  // Returns when it is ready. Its output goes to `files` + ".out" and ".err".
+  FleetDaemon(const std::string& main_file, const std::string& files)
+      : process_({WEIR_PROGRAM, "start", "--config", main_file, "--log", "json"}, files) {
+    until("the daemon starts", [this] {
+      if (process_.ended()) throw std::runtime_error{"no daemon:\n" + log()};
+      const std::string before = "\"address\":\"127.0.0.1:";
+      const std::string said = log();
+      const std::size_t at = said.find(before);
+      if (at == said.npos || said.find('\n', at) == said.npos) return false;
+      port_ = static_cast<std::uint16_t>(std::stoi(said.substr(at + before.size())));
+      return true;
+    });
+  }
+
+  std::uint16_t port() const { return port_; }
+  std::string log() const { return process_.err(); }
+  void kill() {
+    process_.signal(SIGKILL);
+    process_.wait();
+  }
+  // Its exit code.
+  int stop() {
+    process_.signal(SIGTERM);
+    return process_.wait();
+  }
+
+  Answer call(net::HttpClient::Call call) const {
+    call.timeout = std::chrono::minutes{1};
+    net::HttpClient http{{.port = port_}};
+    const auto response = http.call(call);
+    if (!response) throw std::runtime_error{response.error().message};
+    boost::json::error_code error;
+    return {response->status, response->body, boost::json::parse(response->body, error)};
+  }
+  Answer get(const std::string& target) const { return call({.target = target}); }
+  Answer post(const std::string& target, const std::string& body = {}) const {
+    return call({.method = "POST", .target = target, .body = body});
+  }
+  // `more`: further fields, such as R"(,"wait_ms":100)".
+  Answer acquire(const std::string& resource, const std::string& more = {}) const {
+    return post("/v1/acquire", R"({"resource":")" + resource + '"' + more + '}');
+  }
+  int release(const std::string& permit) const {
+    return call({.method = "DELETE", .target = "/v1/permits/" + permit}).status;
+  }
+
+  std::string state() const {
+    const auto quota = get("/api/status").json.at("fleet").at("quota");
+    return std::string{std::string_view{quota.at("state").as_string()}};
+  }
+  std::int64_t members(const std::string& resource) const {
+    return get("/v1/resources/" + resource).json.at("share").at("members").as_int64();
+  }
+  // Of the resource's first limit: "leased", "reserve" or "free".
+  Amount share(const std::string& resource, const std::string& key) const {
+    const auto resources = get("/v1/resources/" + resource);
+    return resources.json.at("share").at("limits").at(0).at(key).as_int64();
+  }
+
+ private:
+  Process process_;
+  std::uint16_t port_ = 0;
+};
+
+// Threads that acquire from one daemon again and again, until it is gone or they are to stop.
+class Hammer {
+ public:
+  struct Options {
+    int callers = 2;
+    Nanos pace{0};  // between the calls of one
+  };
+
+  Hammer(const FleetDaemon& daemon, const std::string& resource, Options options)
+      : port_(daemon.port()), body_(R"({"resource":")" + resource + "\"}") {
+    for (int i = 0; i < options.callers; ++i) {
+      threads_.emplace_back(
+          [this, options](const std::stop_token& stop) { call(options.pace, stop); });
+    }
+  }
+  Hammer(const FleetDaemon& daemon, const std::string& resource)
+      : Hammer(daemon, resource, Options{}) {}
+
+  Amount admitted() const { return admitted_; }
+  Amount refused() const { return refused_; }          // by a limit
+  Amount unavailable() const { return unavailable_; }  // 503
+
+  void stop() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    threads_.clear();
+    EXPECT_EQ(wrong_, 0) << "neither 200 nor 429 nor 503";
+  }
+
+ private:
+  void call(Nanos pace, const std::stop_token& stop) {
+    net::HttpClient http{{.port = port_}};
+    while (!stop.stop_requested()) {
+      const auto response = http.post("/v1/acquire", body_);
+      if (!response) return;  // gone
+      switch (response->status) {
+        case 200: ++admitted_; break;
+        case 429: ++refused_; break;
+        case 503: ++unavailable_; break;
+        default: ++wrong_;
+      }
+      if (pace > Nanos{0}) pause_for(pace);
+    }
+  }
+
+  const std::uint16_t port_;
+  const std::string body_;
+  std::atomic<Amount> admitted_ = 0;
+  std::atomic<Amount> refused_ = 0;
+  std::atomic<Amount> unavailable_ = 0;
+  std::atomic<Amount> wrong_ = 0;
+  std::vector<std::jthread> threads_;  // the last: it ends before what it writes
+};
+
+class FleetTest : public ::testing::Test {
+ protected:
+  struct Member {
+    std::string node;
+    std::string fallback = "deny";
+    int timeout_ms = 1000;  // generous: the machine may be busy
+    std::string redis = {};  // empty: the test's
+    std::string bus = {};
+  };
+
+  // A provider file, read by every daemon when it starts or reloads.
+  void provider(const std::string& name, const std::string& limits) {
+    directory.write("providers/" + name + ".yaml",
+                    "name: " + name + "\ndomain: " + name + ".example\n" + limits);
+  }
+  std::string main_file(const Member& member) {
+    std::string text = "listen: 127.0.0.1:0\nproviders: [providers/]\nfleet:\n  node: " +
+                       member.node + "\n  fallback: " + member.fallback +
+                       "\n  timeout_ms: " + std::to_string(member.timeout_ms) + "\n  redis: \"" +
+                       (member.redis.empty() ? redis().url() : member.redis) + "\"\n";
+    if (!member.bus.empty()) text += "  bus: \"" + member.bus + "\"\n";
+    return directory.write(member.node + ".yaml", text);
+  }
+  std::unique_ptr<FleetDaemon> start(const Member& member) {
+    return std::make_unique<FleetDaemon>(main_file(member), directory.path(member.node));
+  }
+  std::vector<std::unique_ptr<FleetDaemon>> start_three() {
+    std::vector<std::unique_ptr<FleetDaemon>> daemons;
+    for (const char* node : {"a", "b", "c"}) daemons.push_back(start({.node = node}));
+    return daemons;
+  }
+  // Takes one, as soon as the fleet gives any: a Redis that has just been started is distrusted.
+  static void admit_one(const FleetDaemon& daemon, const std::string& resource) {
+    until("the first is admitted", [&] { return daemon.acquire(resource).status == 200; });
+  }
+  // Takes all that a daemon gives, until a limit refuses several times in a row.
+  static Amount admit_all(const FleetDaemon& daemon, const std::string& resource) {
+    Hammer hammer{daemon, resource};
+    Amount admitted = -1;
+    until("all is used", [&] {
+      const bool more = hammer.admitted() != admitted || hammer.refused() == 0;
+      admitted = hammer.admitted();
+      pause_for(std::chrono::milliseconds{300});
+      return !more;
+    });
+    hammer.stop();
+    return hammer.admitted();
+  }
+
+  redis::RedisServer& redis() {
+    if (redis_ == nullptr) redis_ = std::make_unique<redis::RedisServer>(redis_options);
+    return *redis_;
+  }
+
+  std::vector<std::string> redis_options;
+  const TemporaryDirectory directory;
+
+ private:
+  std::unique_ptr<redis::RedisServer> redis_;
+};
+
+}  // namespace weir::app
