@@ -58,6 +58,7 @@ class Demand {
   Demand(const Demand&) = delete;
   Demand& operator=(const Demand&) = delete;
 
+  std::int64_t of(int i) const { return (*admitted_)[i]; }
   std::int64_t admitted() const {
     std::int64_t sum = 0;
     for (const auto& count : *admitted_) sum += count.load();
@@ -162,6 +163,7 @@ Figures run(const Settings& settings, const LimitSpec& limit, seconds time) {
   const Figures figures{
       .per_trip = admitted / static_cast<double>(end.trips - begin.trips),
       .use = 100 * admitted / (static_cast<double>(kPerSecond) * (end.at - begin.at))};
+  for (int i=0;i<4;++i) note(std::to_string(demand.of(i)));
   note("leases: " + std::to_string(end.admitted - begin.admitted) + " admitted in " +
        std::to_string(end.at - begin.at) + " s, " + std::to_string(figures.use) +
        "% of the quota, " + std::to_string(figures.per_trip) + " a round trip; none over");

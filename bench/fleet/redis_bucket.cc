@@ -82,6 +82,7 @@ Row redis_bucket(const Settings& settings) {
   for (int i = 0; i < 2; ++i) must(bucket->acquire("bench", 1));  // the first one may load it
   const std::string command = last_command(settings, redis);
   redis_cli(settings, redis, "config set slowlog-log-slower-than -1");
+  redis_cli(settings, redis, "config resetstat");
 
   std::vector<double> figures[2];
   for (int i = 1; i <= kRounds; ++i) {

@@ -69,6 +69,12 @@ void note_quota(const SharedQuotaStatus& status, server::Log& log, server::Event
   events.publish("fleet", json.str());
 }
 
+bool same(const FleetConfig& a, const FleetConfig& b) {
+  return a.redis.reveal() == b.redis.reveal() && a.bus.reveal() == b.bus.reveal() &&
+         a.node == b.node && a.fallback == b.fallback && a.timeout == b.timeout &&
+         a.ca_file == b.ca_file;
+}
+
 std::string machine_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "weir";
@@ -332,6 +338,8 @@ std::expected<void, Mistakes> Daemon::reload() {
   changed("durability", model->main.durability != main_.durability);
   changed("sync", model->main.sync != main_.sync);
   changed("on_store_failure", model->main.on_store_failure != main_.on_store_failure);
+  changed("fleet",
+          !same(model->main.fleet.value_or(FleetConfig{}), main_.fleet.value_or(FleetConfig{})));
   log_.info("reloaded", {{"resources", static_cast<std::int64_t>(model->providers.size())}});
   return {};
 }

@@ -167,8 +167,8 @@ class FleetTest : public ::testing::Test {
   struct Member {
     std::string node;
     std::string fallback = "deny";
-    int timeout_ms = 1000;  // generous: the machine may be busy
-    std::string redis = {};  // empty: the test's
+    int timeout_ms = 1000;   // generous: the machine may be busy
+    std::string redis = {};  // empty: the shared one
     std::string bus = {};
   };
 
@@ -178,10 +178,11 @@ class FleetTest : public ::testing::Test {
                     "name: " + name + "\ndomain: " + name + ".example\n" + limits);
   }
   std::string main_file(const Member& member) {
-    std::string text = "listen: 127.0.0.1:0\nproviders: [providers/]\nfleet:\n  node: " +
-                       member.node + "\n  fallback: " + member.fallback +
-                       "\n  timeout_ms: " + std::to_string(member.timeout_ms) + "\n  redis: \"" +
-                       (member.redis.empty() ? redis().url() : member.redis) + "\"\n";
+    std::string text =
+        "listen: 127.0.0.1:0\nproviders: [providers/]\nfleet:\n  node: " + member.node +
+        "\n  fallback: " + member.fallback +
+        "\n  timeout_ms: " + std::to_string(member.timeout_ms) + "\n  redis: \"" +
+        (member.redis.empty() ? redis().url() : member.redis) + "\"\n";
     if (!member.bus.empty()) text += "  bus: \"" + member.bus + "\"\n";
     return directory.write(member.node + ".yaml", text);
   }
@@ -197,7 +198,7 @@ class FleetTest : public ::testing::Test {
   static void admit_one(const FleetDaemon& daemon, const std::string& resource) {
     until("the first is admitted", [&] { return daemon.acquire(resource).status == 200; });
   }
-  // Takes all that a daemon gives, until a limit refuses several times in a row.
+  // Takes what a daemon gives until the limit refuses and nothing more has come for a while.
   static Amount admit_all(const FleetDaemon& daemon, const std::string& resource) {
     Hammer hammer{daemon, resource};
     Amount admitted = -1;
@@ -211,16 +212,13 @@ class FleetTest : public ::testing::Test {
     return hammer.admitted();
   }
 
-  redis::RedisServer& redis() {
-    if (redis_ == nullptr) redis_ = std::make_unique<redis::RedisServer>(redis_options);
-    return *redis_;
+  // One for all tests that do no harm to it: their resources have different names.
+  static redis::RedisServer& redis() {
+    static redis::RedisServer server;
+    return server;
   }
 
-  std::vector<std::string> redis_options;
   const TemporaryDirectory directory;
-
- private:
-  std::unique_ptr<redis::RedisServer> redis_;
 };
 
 }  // namespace weir::app

@@ -91,7 +91,7 @@ void LeaseAccount::look(std::span<Limit> limits, Instant now) {
     const bool slots = cell.terms->kind == LeaseKind::kSlots;
     const Amount spare = slots ? cell.reserve.units - cell.in_use : at_hand(cell);
     if (wanted_ && cell.known && cell.page.free <= 0 && spare <= 0) {
-      cell.wanted = std::max<Amount>(cell.wanted, 1);
+      want(cell, 1, now);
     }
   }
   wanted_ = false;
@@ -188,6 +188,11 @@ bool LeaseAccount::covers(const Cell& cell, Amount amount, bool with_reserve, In
   return at_hand(cell) + (with_reserve ? cell.reserve.units : 0) >= amount;
 }
 
+void LeaseAccount::want(Cell& cell, Amount amount, Instant now) {
+  if (cell.wanted == 0) cell.dry_at = now;
+  cell.wanted = std::max(cell.wanted, amount);
+}
+
 void LeaseAccount::take(Cell& cell, Amount amount) {
   if (!cell.terms) return;
   if (cell.terms->kind == LeaseKind::kSlots) {
@@ -253,7 +258,7 @@ Backing::Answer LeaseAccount::draw(std::span<const Limit> limits, std::span<cons
     const bool away = state == State::kAway;
     for (const Draw& draw : draws) {
       Cell& cell = cells_[draw.limit];
-      if (!covers(cell, draw.amount, false, now)) cell.wanted = std::max(cell.wanted, draw.amount);
+      if (!covers(cell, draw.amount, false, now)) want(cell, draw.amount, now);
     }
     if (away && covered(true)) {
       for (const Draw& draw : draws) take(cells_[draw.limit], draw.amount);

@@ -59,6 +59,8 @@ class LeaseAccount final : public Backing, public std::enable_shared_from_this<L
     Block reserve = {};                    // for slots: those this node has
     Amount last = 0;                       // granted last
     Amount wanted = 0;                     // by a draw that was put off
+    Instant dry_at{};                      // since then, if anything is wanted
+    Amount asked = 0;                      // of the book last
     Amount owed = 0;
     Amount spent = 0;       // since the last ask
     Instant asked_at{};     // last
@@ -87,6 +89,7 @@ class LeaseAccount final : public Backing, public std::enable_shared_from_this<L
   static Amount at_hand(const Cell& cell);
   static Amount in_use(const Cell& cell, const Limit& limit, Instant now);
   static bool covers(const Cell& cell, Amount amount, bool with_reserve, Instant now);
+  static void want(Cell& cell, Amount amount, Instant now);
   static void take(Cell& cell, Amount amount);
   State state_at(Instant now) const;
   bool by_fallback(State state) const;

@@ -38,10 +38,12 @@ bool LeaseAccount::idle(const Cell& cell, Instant now) {
 Amount LeaseAccount::demand(const Cell& cell, Instant now) {
   if (cell.terms->single) return cell.wanted;
   const Nanos horizon = std::min(kHorizon, cell.terms->ttl / 2);
-  const Nanos elapsed = std::max(now - cell.asked_at, kShortest);
-  const Int128 spent = Int128{cell.spent} * horizon.count() / elapsed.count();
-  const Amount most = kGrowth * std::max({cell.last, cell.wanted, Amount{1}});
-  return static_cast<Amount>(std::clamp<Int128>(spent, std::max<Amount>(cell.wanted, 1), most));
+  // Nothing is spent, but no less demanded, while there is nothing.
+  const Nanos elapsed = (cell.wanted > 0 ? cell.dry_at : now) - cell.asked_at;
+  const Int128 spent = Int128{cell.spent} * horizon.count() / std::max(elapsed, kShortest).count();
+  const Amount least = elapsed < kShortest ? std::max(cell.asked, cell.wanted) : cell.wanted;
+  const Amount most = kGrowth * std::max({cell.last, least, Amount{1}});
+  return static_cast<Amount>(std::clamp<Int128>(spent, std::max<Amount>(least, 1), most));
 }
 
 bool LeaseAccount::wants(const Cell& cell, Instant now) {
@@ -113,7 +115,7 @@ void LeaseAccount::add_asks(Call& call, std::size_t index, Instant now) {
   }
   if (wants(cell, now)) {
     ask.least = std::max<Amount>(cell.wanted - at_hand(cell), 1);
-    ask.want = std::max(demand(cell, now), ask.least);
+    ask.want = cell.asked = std::max(demand(cell, now), ask.least);
   }
   cell.wanted = 0;
   cell.asked_at = now;
@@ -249,6 +251,8 @@ void LeaseAccount::accept_grant(Cell& cell, const LeaseGrant& grant, bool reserv
   }
   cell.blocks.push_back(block);
   cell.last = grant.units;
+  // What was put off meanwhile is served by this.
+  if (at_hand(cell) >= cell.wanted) cell.wanted = 0;
 }
 
 void LeaseAccount::plan(Instant now) {

@@ -68,7 +68,7 @@ struct SpendingPlan {
 struct SpendingLedger {
   static constexpr std::size_t kProcesses = 32;
   static constexpr Nanos kBin = std::chrono::milliseconds{1};
-  static constexpr std::size_t kBins = 120'000;
+  static constexpr std::size_t kBins = 600'000;
 
   struct Page {
     std::atomic<Amount> admitted;

@@ -60,7 +60,8 @@ EndedText ended_text(const std::string& resource, Errc reason) {
       return {503, "queue_full", fmt::format("too many wait for \"{}\"", resource)};
     case Errc::kUnavailable:
       return {503, "store_unavailable",
-              "the store is not available, and nothing is admitted without it"};
+              "the quota cannot be read: the store, or the fleet's Redis, is not available, and "
+              "nothing is admitted without it"};
     default: return {503, name(reason), "no decision could be made; ask again"};
   }
 }

@@ -1,0 +1,299 @@
+// Several daemons on one quota: processes, a real Redis and a real NATS, with faults.
+#include "app/fleet_for_test.h"
+
+#include <future>
+
+#include "bus/nats_for_test.h"
+#include "gate/real_time_for_test.h"
+#include "proxy/proxy_for_test.h"
+
+namespace weir::app {
+namespace {
+
+using namespace std::chrono_literals;
+using redis::RedisServer;
+
+// A day, so that hardly any run sees the end of a window.
+constexpr const char* kSixHundred = "limit: 600\nperiod: 1d\n";
+
+Instant now() { return TimeSource::system().clock.now(); }
+
+TEST_F(FleetTest, ThreeDaemonsAdmitExactlyWhatOneLimitSays) {
+  provider("window", kSixHundred);
+  const auto daemons = start_three();
+  std::vector<std::unique_ptr<Hammer>> hammers;
+  for (const auto& daemon : daemons) {
+    hammers.push_back(std::make_unique<Hammer>(*daemon, "window", Hammer::Options{.pace = 2ms}));
+  }
+  const auto total = [&] {
+    Amount sum = 0;
+    for (const auto& hammer : hammers) sum += hammer->admitted();
+    return sum;
+  };
+  until("all 600", [&] { return total() >= 600; });
+  for (std::size_t i = 0; i < daemons.size(); ++i) {
+    const Amount before = hammers[i]->refused();
+    until("refusals", [&] { return hammers[i]->refused() > before + 50; });
+    EXPECT_GT(hammers[i]->admitted(), 0) << "nobody has it all";
+    const auto refused = daemons[i]->acquire("window");
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_EQ(refused.text("limit"), "requests per 1d") << refused.body;
+    EXPECT_EQ(daemons[i]->members("window"), 3);
+    EXPECT_EQ(daemons[i]->share("window", "free"), 0);
+    EXPECT_EQ(daemons[i]->share("window", "leased"), 0);
+  }
+  for (const auto& hammer : hammers) hammer->stop();
+  EXPECT_EQ(total(), 600);
+}
+
+TEST_F(FleetTest, WhatOneDaemonDoesNotUseTheOthersGet) {
+  provider("unused", kSixHundred);
+  const auto a = start({.node = "a"});
+  const auto b = start({.node = "b"});
+  admit_one(*a, "unused");
+  Amount total = 1;
+  for (int i = 0; i < 200; ++i) total += a->acquire("unused").status == 200 ? 1 : 0;
+  EXPECT_GT(a->share("unused", "leased"), 0);
+  Hammer hammer{*b, "unused"};
+  until("the rest", [&] { return total + hammer.admitted() >= 600; });
+  const Amount refused = hammer.refused();
+  until("refusals", [&] { return hammer.refused() > refused + 100; });
+  hammer.stop();
+  EXPECT_EQ(total + hammer.admitted(), 600);
+}
+
+TEST_F(FleetTest, ABucketIsSharedAndNeverOver) {
+  provider(
+      "bucket",
+      "limits: [{unit: requests, amount: 100, per: 1s, algorithm: token_bucket, burst: 400}]\n");
+  std::vector<std::unique_ptr<FleetDaemon>> daemons;
+  for (const char* node : {"a", "b", "c"}) {
+    daemons.push_back(start({.node = node, .timeout_ms = 200}));
+  }
+  const Instant began = now();
+  admit_one(*daemons[0], "bucket");
+  Amount total = 1;
+  std::vector<std::unique_ptr<Hammer>> hammers;
+  for (const auto& daemon : daemons) hammers.push_back(std::make_unique<Hammer>(*daemon, "bucket"));
+  const Instant full = now();
+  pause_for(2s);
+  for (const auto& hammer : hammers) {
+    hammer->stop();
+    EXPECT_GT(hammer->admitted(), 0);
+    total += hammer->admitted();
+  }
+  const double most = std::chrono::duration<double>(now() - began).count() * 100 + 400;
+  const double least = std::chrono::duration<double>(now() - full).count() * 100 / 2;
+  EXPECT_LE(static_cast<double>(total), most);
+  EXPECT_GE(static_cast<double>(total), least);
+}
+
+TEST_F(FleetTest, SlotsAreSharedAndFreeAgainElsewhere) {
+  provider("slots", "max_concurrency: 4\n");
+  const auto daemons = start_three();
+  until("the first slot", [&] {
+    const auto first = daemons[0]->acquire("slots");
+    return first.status == 200 && daemons[0]->release(first.text("permit")) == 200;
+  });
+  Occupancy held;
+  std::atomic<int> served = 0;
+  in_threads(9, [&](int i) {
+    const FleetDaemon& daemon = *daemons[static_cast<std::size_t>(i % 3)];
+    for (int round = 0; round < 4; ++round) {
+      const auto got = daemon.acquire("slots", R"(,"wait_ms":30000)");
+      ASSERT_EQ(got.status, 200) << got.body;
+      held.enter();
+      pause_for(3ms);
+      held.leave();
+      ++served;
+      ASSERT_EQ(daemon.release(got.text("permit")), 200);
+    }
+  });
+  EXPECT_EQ(served, 36);
+  EXPECT_LE(held.most(), 4);
+
+  std::vector<std::string> permits;
+  for (int i = 0; i < 4; ++i) {
+    const auto got = daemons[0]->acquire("slots", R"(,"wait_ms":10000)");
+    ASSERT_EQ(got.status, 200) << got.body;
+    permits.push_back(got.text("permit"));
+  }
+  EXPECT_EQ(daemons[1]->acquire("slots", R"(,"wait_ms":300)").status, 429);
+  auto waiting = std::async(std::launch::async,
+                            [&] { return daemons[2]->acquire("slots", R"(,"wait_ms":20000)"); });
+  until("somebody waits",
+        [&] { return daemons[2]->get("/v1/resources/slots").json.at("waiting").as_int64() == 1; });
+  const Instant released = now();
+  EXPECT_EQ(daemons[0]->release(permits[0]), 200);
+  EXPECT_EQ(waiting.get().status, 200);
+  EXPECT_LT(now() - released, 5s) << "about a second, on a machine that is not busy";
+}
+
+TEST_F(FleetTest, ADaemonThatIsKilledTakesNoMoreThanItsBlockWithIt) {
+  provider("killed", "limit: 2000\nperiod: 1d\n");
+  const auto daemons = start_three();
+  std::vector<std::unique_ptr<Hammer>> hammers;
+  for (const auto& daemon : daemons) {
+    hammers.push_back(std::make_unique<Hammer>(*daemon, "killed", Hammer::Options{.pace = 10ms}));
+  }
+  const auto total = [&] {
+    return hammers[0]->admitted() + hammers[1]->admitted() + hammers[2]->admitted();
+  };
+  until("all have some", [&] { return hammers[1]->admitted() > 50 && total() > 400; });
+  const Amount block = daemons[1]->share("killed", "leased");
+  daemons[1]->kill();
+  const auto used_up = [&](std::size_t i) {
+    return daemons[i]->share("killed", "free") == 0 && daemons[i]->share("killed", "leased") == 0;
+  };
+  until("the rest is used", [&] { return used_up(0) && used_up(2); });
+  for (const auto& hammer : hammers) hammer->stop();
+  EXPECT_LE(total(), 2000);
+  EXPECT_GE(total(), 2000 - std::max<Amount>(2 * block, 500)) << "of a block of about " << block;
+}
+
+TEST_F(FleetTest, AFrozenRedisCostsOneTimeOutInAllAndIsBackByItself) {
+  RedisServer own;
+  provider("frozen", kSixHundred);
+  for (const std::string fallback : {"deny", "reserve"}) {
+    const auto a =
+        start({.node = fallback, .fallback = fallback, .timeout_ms = 200, .redis = own.url()});
+    admit_one(*a, "frozen");
+    own.freeze();
+    const Instant began = now();
+    FleetDaemon::Answer last;
+    Amount admitted = 1;
+    for (int i = 0; i < 300; ++i) {
+      last = a->acquire("frozen");
+      if (last.status == 200) ++admitted;
+    }
+    EXPECT_LT(now() - began, 5s) << "one by one it would be 15 s";
+    EXPECT_EQ(last.status, 503) << last.body;
+    EXPECT_EQ(last.text("error"), "store_unavailable");
+    EXPECT_NE(last.text("message").find("quota"), std::string::npos) << last.body;
+    EXPECT_EQ(a->state(), "away");
+    EXPECT_NE(a->log().find("the fleet's quota is away"), std::string::npos);
+    own.thaw();
+    admit_one(*a, "frozen");
+    EXPECT_EQ(a->state(), "shared");
+    EXPECT_EQ(a->stop(), 0);
+  }
+  const auto rest = start({.node = "rest", .redis = own.url()});
+  until("all is free again", [&] { return rest->acquire("frozen").status == 200; });
+}
+
+TEST_F(FleetTest, ARedisThatForgotEverythingIsToldWhatWasUsed) {
+  RedisServer own;
+  provider("forgot", kSixHundred);
+  const auto a = start({.node = "a", .redis = own.url()});
+  const auto b = start({.node = "b", .redis = own.url()});
+  admit_one(*a, "forgot");
+  admit_one(*b, "forgot");
+  Amount total = 2;
+  for (int i = 0; i < 150; ++i) {
+    total += a->acquire("forgot").status == 200 ? 1 : 0;
+    total += b->acquire("forgot").status == 200 ? 1 : 0;
+  }
+  EXPECT_GT(total, 250);
+  own.kill();
+  until("away", [&] { return a->acquire("forgot").status == 503 || a->state() == "away"; });
+  own.start();
+  Hammer first{*a, "forgot", {.pace = 5ms}};
+  Hammer second{*b, "forgot", {.pace = 5ms}};
+  until("quarantine", [&] { return a->state() == "quarantine"; });
+  EXPECT_NE(a->get("/metrics").body.find("weir_fleet_state{state=\"quarantine\"} 1"),
+            std::string::npos);
+  until("shared", [&] { return a->state() == "shared" && b->state() == "shared"; });
+  until("used up", [&] {
+    return a->share("forgot", "free") == 0 && a->share("forgot", "leased") == 0 &&
+           b->share("forgot", "leased") == 0 && b->share("forgot", "free") == 0;
+  });
+  first.stop();
+  second.stop();
+  total += first.admitted() + second.admitted();
+  EXPECT_LE(total, 600);
+  EXPECT_GT(total, 300) << "the rest is used";
+}
+
+TEST_F(FleetTest, TheFallbackDecidesWhileRedisIsAway) {
+  provider("away", "limit: 40\nperiod: 1d\n");
+  struct Row {
+    const char* fallback;
+    Amount least, most;  // of 120 calls to each of two
+  };
+  for (const Row& row : {Row{"open", 120, 120}, {"local", 30, 40}, {"share", 10, 20}}) {
+    RedisServer own;
+    const auto a = start({.node = "a", .fallback = row.fallback, .redis = own.url()});
+    const auto b = start({.node = "b", .fallback = row.fallback, .redis = own.url()});
+    for (const auto* daemon : {a.get(), b.get()}) admit_one(*daemon, "away");
+    until("they know of one another",
+          [&] { return a->members("away") == 2 && b->members("away") == 2; });
+    own.kill();
+    for (const auto* daemon : {a.get(), b.get()}) {
+      until("away", [&] { return daemon->acquire("away").status != 503; });
+      Amount admitted = 1;
+      for (int i = 0; i < 120; ++i) admitted += daemon->acquire("away").status == 200 ? 1 : 0;
+      EXPECT_GE(admitted, row.least) << row.fallback;
+      EXPECT_LE(admitted, row.most + 1) << row.fallback;
+    }
+    EXPECT_NE(a->get("/metrics").body.find("weir_fleet_fallback_total"), std::string::npos);
+  }
+}
+
+TEST_F(FleetTest, ACleanStopGivesBackWhatWasLeased) {
+  provider("stopped", kSixHundred);
+  const auto a = start({.node = "a"});
+  admit_one(*a, "stopped");
+  Amount total = 1;
+  for (int i = 0; i < 100; ++i) total += a->acquire("stopped").status == 200 ? 1 : 0;
+  EXPECT_GT(a->share("stopped", "leased"), 0);
+  EXPECT_EQ(a->stop(), 0);
+  const auto b = start({.node = "b"});
+  EXPECT_EQ(total + admit_all(*b, "stopped"), 600);
+}
+
+TEST_F(FleetTest, WhoWaitsIsServedByWhatAnotherReturns) {
+  provider("wanted", "limit: 20\nperiod: 1d\n");
+  const auto a = start({.node = "a"});
+  const auto b = start({.node = "b"});
+  admit_one(*a, "wanted");
+  Amount total = 1;
+  while (a->share("wanted", "free") > 0) total += a->acquire("wanted").status == 200 ? 1 : 0;
+  const Amount left = 20 - total;
+  ASSERT_GT(left, 0) << "leased by the first";
+  for (Amount i = 0; i < left; ++i) {
+    const auto got = b->acquire("wanted", R"(,"wait_ms":20000)");
+    EXPECT_EQ(got.status, 200) << got.body;
+  }
+  EXPECT_EQ(b->acquire("wanted").status, 429);
+}
+
+TEST_F(FleetTest, AReloadChangesTheLimitOfAllAndForgetsNothing) {
+  provider("reloaded", kSixHundred);
+  const auto a = start({.node = "a"});
+  const auto b = start({.node = "b"});
+  admit_one(*a, "reloaded");
+  Amount total = 1 + admit_all(*a, "reloaded") + admit_all(*b, "reloaded");
+  EXPECT_EQ(total, 600);
+  provider("reloaded", "limit: 700\nperiod: 1d\n");
+  for (const auto* daemon : {a.get(), b.get()}) EXPECT_EQ(daemon->post("/v1/reload").status, 200);
+  total += admit_all(*a, "reloaded") + admit_all(*b, "reloaded");
+  EXPECT_EQ(total, 700);
+  provider("reloaded", "limit: 650\nperiod: 1d\n");
+  EXPECT_EQ(a->post("/v1/reload").status, 200);
+  EXPECT_EQ(a->acquire("reloaded").status, 429);
+}
+
+TEST_F(FleetTest, AFleetThatHasChangedIsWarnedAboutAtAReload) {
+  provider("same", kSixHundred);
+  const auto a = start({.node = "a"});
+  EXPECT_EQ(a->post("/v1/reload").status, 200);
+  EXPECT_EQ(a->log().find("takes effect at the next start"), std::string::npos);
+  main_file({.node = "a", .fallback = "open"});
+  EXPECT_EQ(a->post("/v1/reload").status, 200);
+  EXPECT_NE(a->log().find("`fleet` has changed, which takes effect at the next start"),
+            std::string::npos)
+      << a->log();
+}
+
+}  // namespace
+}  // namespace weir::app
