@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto text = format_hold(*hold);
     require(!text || parse_hold(*text) == hold);  // escapes may make it too long
   }
-  static Node& node = *new Node;  // its threads must not outlive what OpenSSL ends at exit
+  static Node& node = *new Node;  // OpenSSL would end before its threads
   require(node.bus->publish(kHoldSubject, bytes).has_value());
   require(node.bus->publish(fleet::kCapacitySubject, bytes).has_value());
   node.bus->settle();

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "app/built_in.h"
+#include "provider/fleet_signals.h"
 #include "proxy/proxy.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
@@ -119,6 +120,9 @@ struct Daemon::Parts {
         events(*event_hub),
         backers(std::move(kept)),
         resources({time, backers.backer(), std::move(calendar)}),
+        signals(backers.bus == nullptr ? nullptr
+                                       : std::make_unique<FleetSignals>(backers.bus, backers.node,
+                                                                        resources, time.clock)),
         permits(time, [&log, this](const server::PermitTable::Held& held,
                                    Nanos age) { note_expired(log, held, age); }),
         acquire(resources, permits, events, time.clock),
@@ -127,7 +131,8 @@ struct Daemon::Parts {
                .log = log,
                .clock = time.clock,
                .tls = std::move(tls),
-               .tokenizer = built_in_tokenizer}),
+               .tokenizer = built_in_tokenizer,
+               .fleet = signals.get()}),
         door(std::move(opened)) {}
 
   void note_expired(server::Log& log, const server::PermitTable::Held& held, Nanos age) {
@@ -145,6 +150,7 @@ struct Daemon::Parts {
   server::EventHub& events;
   Backers backers;
   Resources resources;
+  std::unique_ptr<FleetSignals> signals;  // null without a bus
   server::PermitTable permits;
   server::AcquireApi acquire;
   proxy::Proxy proxy;
@@ -201,7 +207,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   door->listener = std::move(*listener);
   const auto calendar = std::make_shared<Calendar>(time.clock);
   auto events = std::make_unique<server::EventHub>(time);
-  auto backers = daemon->open_backers(model->main, calendar, *events);
+  auto backers = daemon->open_backers(model->main, calendar, *events, door->listener->port());
   if (!backers) return std::unexpected(std::move(backers.error()));
   auto tls = net::make_tls_client();
   if (!tls) return std::unexpected(Failure{.exit_code = 1, .lines = {std::move(tls.error())}});
@@ -224,6 +230,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
                                                                   : name(model->main.durability)},
       .quota = parts->backers.quota.get(),
       .bus = parts->backers.bus.get(),
+      .signals = parts->signals.get(),
       .node = parts->backers.node});
   parts->acquire.add_routes(parts->door->router);
   parts->proxy.add_routes(parts->door->router);
@@ -240,10 +247,10 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
 
 std::expected<Daemon::Backers, Daemon::Failure> Daemon::open_backers(
     const MainConfig& config, const std::shared_ptr<const Calendar>& calendar,
-    server::EventHub& events) {
+    server::EventHub& events, std::uint16_t port) {
   Backers backers;
   if (const auto& fleet = config.fleet) {
-    backers.node = fleet->node.empty() ? machine_name() : fleet->node;
+    backers.node = fleet->node.empty() ? fmt::format("{}-{}", machine_name(), port) : fleet->node;
     if (!fleet->bus.empty()) {
       auto bus = connect_bus(
           {.url = fleet->bus.reveal(), .name = backers.node, .ca_file = fleet->ca_file}, time_);

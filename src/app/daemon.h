@@ -65,7 +65,7 @@ class Daemon {
   std::expected<Model, Mistakes> read() const;
   std::expected<Backers, Failure> open_backers(const MainConfig& config,
                                                const std::shared_ptr<const Calendar>& calendar,
-                                               server::EventHub& events);
+                                               server::EventHub& events, std::uint16_t port);
   std::expected<std::unique_ptr<SharedQuota>, Failure> open_quota(const FleetConfig& config,
                                                                   const std::string& node,
                                                                   server::EventHub& events);

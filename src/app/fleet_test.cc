@@ -172,6 +172,7 @@ TEST_F(FleetTest, AFrozenRedisCostsOneTimeOutInAllAndIsBackByItself) {
     EXPECT_NE(last.text("message").find("quota"), std::string::npos) << last.body;
     EXPECT_EQ(a->state(), "away");
     EXPECT_NE(a->log().find("the fleet's quota is away"), std::string::npos);
+    EXPECT_EQ(a->log().find("\"why\":\"\""), std::string::npos) << a->log();
     own.thaw();
     admit_one(*a, "frozen");
     EXPECT_EQ(a->state(), "shared");
@@ -215,27 +216,39 @@ TEST_F(FleetTest, ARedisThatForgotEverythingIsToldWhatWasUsed) {
 }
 
 TEST_F(FleetTest, TheFallbackDecidesWhileRedisIsAway) {
-  provider("away", "limit: 40\nperiod: 1d\n");
   struct Row {
-    const char* fallback;
-    Amount least, most;  // of 120 calls to each of two
+    std::string fallback;  // and the resource
+    Amount least, most;    // of 120 calls to each of two
+    std::vector<std::unique_ptr<FleetDaemon>> daemons = {};
   };
-  for (const Row& row : {Row{"open", 120, 120}, {"local", 30, 40}, {"share", 10, 20}}) {
-    RedisServer own;
-    const auto a = start({.node = "a", .fallback = row.fallback, .redis = own.url()});
-    const auto b = start({.node = "b", .fallback = row.fallback, .redis = own.url()});
-    for (const auto* daemon : {a.get(), b.get()}) admit_one(*daemon, "away");
-    until("they know of one another",
-          [&] { return a->members("away") == 2 && b->members("away") == 2; });
-    own.kill();
-    for (const auto* daemon : {a.get(), b.get()}) {
-      until("away", [&] { return daemon->acquire("away").status != 503; });
-      Amount admitted = 1;
-      for (int i = 0; i < 120; ++i) admitted += daemon->acquire("away").status == 200 ? 1 : 0;
-      EXPECT_GE(admitted, row.least) << row.fallback;
-      EXPECT_LE(admitted, row.most + 1) << row.fallback;
+  std::array<Row, 3> rows{{{"open", 120, 120}, {"local", 30, 40}, {"share", 10, 20}}};
+  for (const Row& row : rows) provider(row.fallback, "limit: 40\nperiod: 1d\n");
+  RedisServer own;
+  for (Row& row : rows) {
+    for (const char* node : {"-a", "-b"}) {
+      row.daemons.push_back(
+          start({.node = row.fallback + node, .fallback = row.fallback, .redis = own.url()}));
     }
-    EXPECT_NE(a->get("/metrics").body.find("weir_fleet_fallback_total"), std::string::npos);
+  }
+  for (const Row& row : rows) {
+    for (const auto& daemon : row.daemons) admit_one(*daemon, row.fallback);
+  }
+  for (const Row& row : rows) {
+    for (const auto& daemon : row.daemons) {
+      until("they know of one another", [&] { return daemon->members(row.fallback) == 2; });
+    }
+  }
+  own.kill();
+  for (const Row& row : rows) {
+    for (const auto& daemon : row.daemons) {
+      until("away", [&] { return daemon->state() == "away"; });
+      Amount admitted = 0;
+      for (int i = 0; i < 120; ++i) admitted += daemon->acquire(row.fallback).status == 200 ? 1 : 0;
+      EXPECT_GE(admitted, row.least) << row.fallback;
+      EXPECT_LE(admitted, row.most) << row.fallback;
+      EXPECT_EQ(daemon->get("/metrics").body.find("weir_fleet_fallback_total 0\n"),
+                std::string::npos);
+    }
   }
 }
 
@@ -247,24 +260,27 @@ TEST_F(FleetTest, ACleanStopGivesBackWhatWasLeased) {
   for (int i = 0; i < 100; ++i) total += a->acquire("stopped").status == 200 ? 1 : 0;
   EXPECT_GT(a->share("stopped", "leased"), 0);
   EXPECT_EQ(a->stop(), 0);
+  EXPECT_TRUE(a->log().ends_with("\"message\":\"stopped\"}\n")) << a->log();
   const auto b = start({.node = "b"});
   EXPECT_EQ(total + admit_all(*b, "stopped"), 600);
 }
 
 TEST_F(FleetTest, WhoWaitsIsServedByWhatAnotherReturns) {
-  provider("wanted", "limit: 20\nperiod: 1d\n");
+  provider("wanted", kSixHundred);
   const auto a = start({.node = "a"});
   const auto b = start({.node = "b"});
   admit_one(*a, "wanted");
   Amount total = 1;
-  while (a->share("wanted", "free") > 0) total += a->acquire("wanted").status == 200 ? 1 : 0;
-  const Amount left = 20 - total;
-  ASSERT_GT(left, 0) << "leased by the first";
-  for (Amount i = 0; i < left; ++i) {
-    const auto got = b->acquire("wanted", R"(,"wait_ms":20000)");
-    EXPECT_EQ(got.status, 200) << got.body;
+  // Large ones, so that the next block is large too.
+  while (a->share("wanted", "free") > 0) {
+    total += a->acquire("wanted", R"(,"cost":{"requests":30})").status == 200 ? 30 : 0;
   }
-  EXPECT_EQ(b->acquire("wanted").status, 429);
+  ASSERT_LT(total, 600) << "some of it is not used";
+  ASSERT_NE(b->acquire("wanted").status, 200);
+  const auto got = b->acquire("wanted", R"(,"wait_ms":20000)");
+  EXPECT_EQ(got.status, 200) << got.body;
+  EXPECT_GT(got.json.at("waited_ms").as_int64(), 0);
+  EXPECT_EQ(total + 1 + admit_all(*b, "wanted"), 600);
 }
 
 TEST_F(FleetTest, AReloadChangesTheLimitOfAllAndForgetsNothing) {
@@ -293,6 +309,115 @@ TEST_F(FleetTest, AFleetThatHasChangedIsWarnedAboutAtAReload) {
   EXPECT_NE(a->log().find("`fleet` has changed, which takes effect at the next start"),
             std::string::npos)
       << a->log();
+}
+
+TEST_F(FleetTest, AUrlThatCannotBeUsedIsAMistakeAndItsPasswordIsNotShown) {
+  for (const char* url : {"redis://u:CANARY@", "redis://u:CANARY@h:99999", "redis://u:CANARY@h/x",
+                          "http://u:CANARY@h", "redis://u:CAN%ZZARY@h"}) {
+    const std::string file = main_file({.node = "a", .redis = url});
+    Process process{{WEIR_PROGRAM, "start", "--config", file}, directory.path("wrong")};
+    EXPECT_EQ(process.wait(), 2) << url;
+    EXPECT_NE(process.err(), "") << url;
+    EXPECT_EQ((process.out() + process.err()).find("CAN"), std::string::npos) << process.err();
+  }
+}
+
+TEST_F(FleetTest, CheckTakesAFileWithAFleet) {
+  provider("checked", kSixHundred);
+  Process process{{WEIR_PROGRAM, "check", main_file({.node = "a"})}, directory.path("check")};
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  EXPECT_NE(process.out().find("at most 600 requests"), std::string::npos) << process.out();
+}
+
+TEST_F(FleetTest, APasswordIsNotSeenAnywhere) {
+  RedisServer own{{"--requirepass", "CANARY-right"}};
+  bus::NatsServer nats{{"--auth", "CANARY-token"}};
+  const auto url = [&](const std::string& password) {
+    return "redis://:" + password + "@127.0.0.1:" + std::to_string(own.port());
+  };
+  provider("secret", kSixHundred);
+  const auto good =
+      start({.node = "good", .redis = url("CANARY-right"), .bus = nats.url("CANARY-token")});
+  const auto bad =
+      start({.node = "bad", .redis = url("CANARY-wrong"), .bus = nats.url("CANARY-forged")});
+  const auto status = [](const FleetDaemon& daemon) {
+    return daemon.get("/api/status").json.at("fleet").as_object();
+  };
+  until("one is refused", [&] {
+    return status(*bad).at("quota").as_object().contains("failure") &&
+           status(*bad).at("bus").as_object().contains("failure");
+  });
+  until("the other is not", [&] { return status(*good).at("bus").at("connected").as_bool(); });
+  admit_one(*good, "secret");
+  until("it says so", [&] { return bad->acquire("secret").text("error") == "store_unavailable"; });
+  std::string seen;
+  for (const auto* daemon : {good.get(), bad.get()}) {
+    seen += daemon->acquire("secret").body;
+    for (const char* path : {"/api/status", "/metrics", "/v1/resources", "/v1/resources/secret",
+                             "/readyz", "/openapi.json"}) {
+      seen += daemon->get(path).body;
+    }
+  }
+  own.kill();
+  nats.kill();
+  until("away", [&] { return good->acquire("secret").status == 503; });
+  seen += good->get("/api/status").body + good->get("/metrics").body;
+  for (auto* daemon : {good.get(), bad.get()}) {
+    EXPECT_EQ(daemon->stop(), 0);
+    seen += daemon->log();
+  }
+  EXPECT_NE(seen.find("WRONGPASS"), std::string::npos);
+  EXPECT_EQ(seen.find("CANARY"), std::string::npos) << seen.substr(seen.find("CANARY") - 200, 400);
+}
+
+TEST_F(FleetTest, StatusAndMetricsTellHowTheQuotaIsShared) {
+  bus::NatsServer nats;
+  provider("told", kSixHundred);
+  const auto a = start({.node = "first", .bus = nats.url()});
+  admit_one(*a, "told");
+  until("the bus",
+        [&] { return a->get("/api/status").json.at("fleet").at("bus").at("connected").as_bool(); });
+  const auto fleet = a->get("/api/status").json.at("fleet");
+  EXPECT_EQ(fleet.at("node").as_string(), "first");
+  EXPECT_TRUE(fleet.at("quota").at("connected").as_bool());
+  EXPECT_EQ(fleet.at("quota").at("breaker").as_string(), "closed");
+  EXPECT_GE(fleet.at("quota").at("granted").as_int64(), 1);
+  EXPECT_EQ(a->members("told"), 1);
+  const std::string metrics = a->get("/metrics").body;
+  for (const char* line : {"weir_fleet_redis_up 1\n", "weir_fleet_state{state=\"shared\"} 1\n",
+                           "weir_fleet_breaker_open 0\n", "weir_fleet_bus_up 1\n"}) {
+    EXPECT_NE(metrics.find(line), std::string::npos) << line;
+  }
+}
+
+TEST_F(FleetTest, WhatAProviderTellsOneDaemonTheOthersHeed) {
+  proxy::Provider upstream;
+  bus::NatsServer nats;
+  provider("api", "upstream: http://127.0.0.1:" + std::to_string(upstream.port) +
+                      "\napi_key: key\nlimit: 600\nperiod: 1d\n");
+  const auto a = start({.node = "a", .bus = nats.url()});
+  const auto b = start({.node = "b", .bus = nats.url()});
+  for (const auto* daemon : {a.get(), b.get()}) {
+    admit_one(*daemon, "api");
+    until("the bus", [&] {
+      return daemon->get("/api/status").json.at("fleet").at("bus").at("connected").as_bool();
+    });
+  }
+  const auto call = [](const FleetDaemon& daemon) {
+    return daemon.call({.method = "POST",
+                        .target = "/proxy/api/v1/things",
+                        .body = "{}",
+                        .fields = {{"X-Weir-Max-Wait", "0"}}});
+  };
+  auto told = std::async(std::launch::async, [&] { return call(*a); });
+  upstream.next().answer("{}", "429 Too Many Requests", "Retry-After: 60\r\n");
+  EXPECT_EQ(told.get().status, 429);
+  until("the other has heard of it", [&] {
+    const auto accounts = b->get("/v1/resources/api").json.at("accounts").as_array();
+    return !accounts.empty() && accounts[0].at("held_ms").as_int64() > 0;
+  });
+  EXPECT_EQ(call(*b).status, 429);
+  EXPECT_TRUE(upstream.idle()) << "the provider was not asked";
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ enum class OnStoreFailure : std::uint8_t { kDeny, kMemory };
 struct FleetConfig {
   Secret redis;  // URLs may hold a password
   Secret bus;
-  std::string node;  // empty: the machine's name
+  std::string node;  // empty: after the machine and the port
   Fallback fallback = Fallback::kReserve;
   Nanos timeout = std::chrono::milliseconds{50};  // of a call to Redis
   std::string ca_file;                            // trusted beside the system's authorities

@@ -14,7 +14,7 @@ constexpr Nanos kHorizon = std::chrono::seconds{1};
 // Demand is not extrapolated from less, and grows by no more than this from block to block.
 constexpr Nanos kShortest = std::chrono::milliseconds{10};
 constexpr Amount kGrowth = 8;
-// Who was granted less than it wanted asks again after this.
+// Who was granted less than it wanted asks again after about this.
 constexpr Nanos kPause = std::chrono::milliseconds{100};
 constexpr Nanos kHeartbeat = std::chrono::seconds{1};
 constexpr Nanos kMemberTtl = 5 * kHeartbeat;
@@ -219,7 +219,9 @@ void LeaseAccount::accept(const Call& call, const LeaseAnswer& answer, Instant n
     if (!cell.terms || cell.spec.name != ask.limit) continue;
     accept_grant(cell, answer.grants[i], call.reserves[i], call, answer);
     if (call.reserves[i] || ask.want <= answer.grants[i].units) continue;
-    cell.short_until = now + kPause;
+    // Unlike pauses, lest somebody's turn be just after another's for ever.
+    const bool little = answer.grants[i].units < ask.want / 2;
+    cell.short_until = now + kPause * (little ? 3 : 5) / 4;
     const Nanos to_end = microseconds{answer.grants[i].state[0] - answer.now};
     if (cell.terms->kind == LeaseKind::kWindow && to_end > Nanos{0}) {
       cell.short_until = std::min(cell.short_until, now + to_end);

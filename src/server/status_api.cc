@@ -246,6 +246,11 @@ void StatusApi::add_fleet(JsonText& json) const {
     json.key("bus").open('{').key("connected").boolean(status.connected);
     json.key("connects").number(status.connects).key("published").number(status.published);
     json.key("delivered").number(status.delivered).key("dropped").number(status.dropped);
+    if (parts_.signals != nullptr) {
+      const FleetSignalsStatus signals = parts_.signals->status();
+      json.key("told").number(signals.told).key("heard").number(signals.heard);
+      json.key("ignored").number(signals.ignored).key("malformed").number(signals.malformed);
+    }
     if (!status.failure.empty()) json.key("failure").text(status.failure);
     json.close('}');
   }

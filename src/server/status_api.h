@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/load.h"
+#include "provider/fleet_signals.h"
 #include "server/events.h"
 #include "server/listener.h"
 #include "server/log.h"
@@ -37,7 +38,8 @@ class StatusApi {
     std::string durability = "none";
     const SharedQuota* quota = nullptr;  // null: this daemon's quota is its own
     const MessageBus* bus = nullptr;
-    std::string node = {};  // of the fleet
+    const FleetSignals* signals = nullptr;  // what goes over the bus
+    std::string node = {};                  // of the fleet
   };
 
   explicit StatusApi(Parts parts) : parts_(std::move(parts)), started_(parts_.clock.now()) {}
