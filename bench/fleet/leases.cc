@@ -3,11 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <numeric>
+#include <ranges>
 #include <thread>
 
 #include "fleet/rows.h"
@@ -58,11 +61,13 @@ class Demand {
   Demand(const Demand&) = delete;
   Demand& operator=(const Demand&) = delete;
 
-  std::int64_t of(int i) const { return (*admitted_)[i]; }
   std::int64_t admitted() const {
-    std::int64_t sum = 0;
-    for (const auto& count : *admitted_) sum += count.load();
-    return sum;
+    return std::accumulate(admitted_->begin(), admitted_->end(), std::int64_t{0});
+  }
+  // Of the process that was admitted least.
+  std::int64_t least_admitted() const {
+    return std::ranges::min(*admitted_ |
+                            std::views::transform([](const auto& count) { return count.load(); }));
   }
 
  private:
@@ -141,32 +146,28 @@ Figures run(const Settings& settings, const LimitSpec& limit, seconds time) {
   const Server redis = start_redis(settings);
   Watch watch{limit};
   const Demand demand{redis_url(redis), limit};
-  const auto pass = [&](seconds length) {
-    for (auto left = length / kLook; left > 0; --left) {
+  const auto pass = [&](SteadyClock::time_point until) {
+    for (auto next = SteadyClock::now(); next < until; next += kLook) {
       watch.look(demand);
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_until(std::min(next + kLook, until));
     }
   };
-  struct Seen {
-    double at;
-    std::int64_t admitted;
-    std::int64_t trips;
-  };
-  const auto see = [&] {
-    return Seen{Watch::now(), demand.admitted(), round_trips(settings, redis)};
-  };
-  pass(kWarmUp);
-  const Seen begin = see();
-  pass(time);
-  const Seen end = see();
-  const auto admitted = static_cast<double>(end.admitted - begin.admitted);
-  const Figures figures{
-      .per_trip = admitted / static_cast<double>(end.trips - begin.trips),
-      .use = 100 * admitted / (static_cast<double>(kPerSecond) * (end.at - begin.at))};
-  for (int i=0;i<4;++i) note(std::to_string(demand.of(i)));
-  note("leases: " + std::to_string(end.admitted - begin.admitted) + " admitted in " +
-       std::to_string(end.at - begin.at) + " s, " + std::to_string(figures.use) +
-       "% of the quota, " + std::to_string(figures.per_trip) + " a round trip; none over");
+  pass(SteadyClock::now() + kWarmUp);
+  const std::int64_t trips_before = round_trips(settings, redis);
+  const double begin = Watch::now();
+  const std::int64_t admitted_before = demand.admitted();
+  pass(SteadyClock::now() + time);
+  const double elapsed = Watch::now() - begin;
+  const auto admitted = static_cast<double>(demand.admitted() - admitted_before);
+  const std::int64_t trips = round_trips(settings, redis) - trips_before;
+  const Figures figures{.per_trip = admitted / static_cast<double>(trips),
+                        .use = 100 * admitted / (static_cast<double>(kPerSecond) * elapsed)};
+  note("leases: " + round(admitted) + " admitted in " + round(1000 * elapsed) + " ms, " +
+       std::to_string(figures.use) + "% of the quota, " + round(figures.per_trip) +
+       " a round trip; none over; the least of four had " +
+       round(100 * static_cast<double>(demand.least_admitted()) /
+             static_cast<double>(demand.admitted())) +
+       "%");
   return figures;
 }
 

@@ -15,10 +15,10 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 25;
 constexpr int kCallers = 64;
-constexpr int kRequests = 200'000;  // of a round
-constexpr int kWords = 8;           // EVALSHA, the script, one key and its name, four arguments
+constexpr int kRequests = 30'000;  // of a round
+constexpr int kWords = 8;          // EVALSHA, the script, one key and its name, four arguments
 
 // Each of the callers asks again as soon as it is answered. Requests a second.
 double ours(DistributedTokenBucket& bucket) {

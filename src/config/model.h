@@ -120,8 +120,10 @@ struct FleetConfig {
   Secret bus;
   std::string node;  // empty: after the machine and the port
   Fallback fallback = Fallback::kReserve;
-  Nanos timeout = std::chrono::milliseconds{50};  // of a call to Redis
-  std::string ca_file;                            // trusted beside the system's authorities
+  // Of a call to Redis: less than a call of the API is held (server::kStorePatience), so that the
+  // fallback still answers it.
+  Nanos timeout = std::chrono::milliseconds{40};
+  std::string ca_file;  // trusted beside the system's authorities
 };
 
 // Host and port to listen on; port 0 takes any free one.

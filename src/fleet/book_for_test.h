@@ -278,7 +278,12 @@ class TestBook {
         limit.charge(ask.owed, now, ask.ends, now);
       }
       if (!quarantined) give(ask, limit, members, now, grant);
-      if (ask.kind == LeaseKind::kSlots) node.held[ask.limit] = held[ask.limit] += grant.units;
+      if (ask.kind == LeaseKind::kSlots) {
+        const bool refused = !quarantined && ask.want > 0 && grant.units == 0;
+        const Amount fair = (ask.amount + members - 1) / members;
+        if (refused && held[ask.limit] < fair) limit.state[2] = now;
+        node.held[ask.limit] = held[ask.limit] += grant.units;
+      }
     }
     for (std::size_t i = 0; i < call.asks.size(); ++i) {
       const book::Limit& limit = gate.limits.at(key(call.asks[i]));

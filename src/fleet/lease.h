@@ -40,7 +40,8 @@ std::string_view name(LeaseKind kind);
 // The state of a limit in the book.
 //   bucket   {full at}                      window   {end, used}
 //   counter  {start, current, previous}     stepped  {last step, missing}
-//   log      {oldest slice, used, newest}   slots    {0, held by all}
+//   log      {oldest slice, used, newest}   slots    {0, held by all, refused at}
+// Refused at: when a node that had less than its fair part of the slots got none.
 using BookState = std::array<std::int64_t, 3>;
 
 // One wish for one limit. Several asks of a call may name the same limit (a block and a reserve).

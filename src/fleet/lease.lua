@@ -340,6 +340,8 @@ for _, ask in ipairs(asks) do
       ask.units, ask.expires = units, min(now + ask.ttl, ends_at)
       charge(limit, units, ask.expires, ask.ends)
       if ask.kind == 'slots' then has[ask.limit] = has[ask.limit] + units end
+    elseif ask.kind == 'slots' and has[ask.limit] < ceil(limit.amount / members) then
+      limit[3] = now
     end
   end
 end

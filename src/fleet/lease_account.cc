@@ -89,7 +89,7 @@ void LeaseAccount::look(std::span<Limit> limits, Instant now) {
     drop_expired(cell, now);
     release_reserve(cell, now);
     const bool slots = cell.terms->kind == LeaseKind::kSlots;
-    const Amount spare = slots ? cell.reserve.units - cell.in_use : at_hand(cell);
+    const Amount spare = slots ? slots_at_hand(cell, now) - cell.in_use : at_hand(cell);
     if (wanted_ && cell.known && cell.page.free <= 0 && spare <= 0) {
       want(cell, 1, now);
     }
@@ -180,10 +180,20 @@ Amount LeaseAccount::at_hand(const Cell& cell) {
   return units;
 }
 
-bool LeaseAccount::covers(const Cell& cell, Amount amount, bool with_reserve, Instant now) {
+Amount LeaseAccount::fair_part(const Cell& cell) const {
+  return (cell.spec.amount + members_ - 1) / members_;
+}
+
+Amount LeaseAccount::slots_at_hand(const Cell& cell, Instant now) const {
+  if (now >= cell.reserve.deadline) return 0;
+  if (now >= cell.yields_until) return cell.reserve.units;
+  return std::min(cell.reserve.units, fair_part(cell));
+}
+
+bool LeaseAccount::covers(const Cell& cell, Amount amount, bool with_reserve, Instant now) const {
   if (!cell.terms) return true;
   if (cell.terms->kind == LeaseKind::kSlots) {
-    return now < cell.reserve.deadline && cell.in_use + amount <= cell.reserve.units;
+    return cell.in_use + amount <= slots_at_hand(cell, now);
   }
   return at_hand(cell) + (with_reserve ? cell.reserve.units : 0) >= amount;
 }
@@ -197,6 +207,7 @@ void LeaseAccount::take(Cell& cell, Amount amount) {
   if (!cell.terms) return;
   if (cell.terms->kind == LeaseKind::kSlots) {
     cell.in_use += amount;
+    cell.peak = std::max(cell.peak, cell.in_use);
     return;
   }
   cell.spent += amount;

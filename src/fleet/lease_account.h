@@ -62,12 +62,15 @@ class LeaseAccount final : public Backing, public std::enable_shared_from_this<L
     Instant dry_at{};                      // since then, if anything is wanted
     Amount asked = 0;                      // of the book last
     Amount owed = 0;
-    Amount spent = 0;       // since the last ask
-    Instant asked_at{};     // last
-    Instant drawn_at{};     // last
-    Instant short_until{};  // the book has no more before
-    Amount others = 0;      // slots: charged to the gate's limit for the other nodes
-    Amount in_use = 0;      // slots, here
+    Amount spent = 0;        // since the last ask
+    Instant asked_at{};      // last
+    Instant drawn_at{};      // last
+    Instant short_until{};   // the book has no more before
+    Instant paced{};         // how far ahead of its pace it has asked
+    Amount others = 0;       // slots: charged to the gate's limit for the other nodes
+    Amount in_use = 0;       // slots, here
+    Amount peak = 0;         // of in_use, since the last ask
+    Instant yields_until{};  // slots above its fair part, to those who have less
     Amount fallback_used = 0;
     Instant fallback_window_end{};
     LeaseGrant page = {};  // what the book said last
@@ -88,7 +91,9 @@ class LeaseAccount final : public Backing, public std::enable_shared_from_this<L
   void drop_expired(Cell& cell, Instant now);
   static Amount at_hand(const Cell& cell);
   static Amount in_use(const Cell& cell, const Limit& limit, Instant now);
-  static bool covers(const Cell& cell, Amount amount, bool with_reserve, Instant now);
+  Amount fair_part(const Cell& cell) const;  // of slots
+  Amount slots_at_hand(const Cell& cell, Instant now) const;
+  bool covers(const Cell& cell, Amount amount, bool with_reserve, Instant now) const;
   static void want(Cell& cell, Amount amount, Instant now);
   static void take(Cell& cell, Amount amount);
   State state_at(Instant now) const;
@@ -107,7 +112,7 @@ class LeaseAccount final : public Backing, public std::enable_shared_from_this<L
   static Amount demand(const Cell& cell, Instant now);
   // Asks the book if there is anything to ask, and it can be asked.
   void ask(Instant now);
-  static bool wants(const Cell& cell, Instant now);
+  bool wants(const Cell& cell, Instant now) const;
   bool has_to_say(Instant now) const;
   Call make_call(Instant now);
   void address(LeaseCall& call, Instant now);

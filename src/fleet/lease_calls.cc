@@ -16,6 +16,8 @@ constexpr Nanos kShortest = std::chrono::milliseconds{10};
 constexpr Amount kGrowth = 8;
 // Who was granted less than it wanted asks again after about this.
 constexpr Nanos kPause = std::chrono::milliseconds{100};
+// But some may come at once: a few large requests take a few blocks.
+constexpr std::int64_t kAsksAtOnce = 10;
 constexpr Nanos kHeartbeat = std::chrono::seconds{1};
 constexpr Nanos kMemberTtl = 5 * kHeartbeat;
 // Time for everyone to notice a new server and to bear witness.
@@ -46,8 +48,11 @@ Amount LeaseAccount::demand(const Cell& cell, Instant now) {
   return static_cast<Amount>(std::clamp<Int128>(spent, std::max<Amount>(least, 1), most));
 }
 
-bool LeaseAccount::wants(const Cell& cell, Instant now) {
-  if (now < cell.short_until) return false;
+bool LeaseAccount::wants(const Cell& cell, Instant now) const {
+  if (now < cell.short_until || cell.paced - now > kAsksAtOnce * kPause) return false;
+  if (cell.terms->kind == LeaseKind::kSlots && now < cell.yields_until) {
+    return cell.reserve.units > std::max(slots_at_hand(cell, now), cell.in_use);
+  }
   if (cell.terms->kind == LeaseKind::kSlots || cell.terms->single) return cell.wanted > 0;
   return cell.wanted > 0 || (!idle(cell, now) && at_hand(cell) <= cell.last / 2 && cell.spent > 0);
 }
@@ -103,11 +108,13 @@ void LeaseAccount::add_asks(Call& call, std::size_t index, Instant now) {
   LeaseAsk ask = ask_of(terms, leases_.calendar_, now);
   ask.owed = std::exchange(cell.owed, 0) + std::exchange(cell.fallback_used, 0);
   if (terms.kind == LeaseKind::kSlots) {
-    if (idle(cell, now)) cell.reserve.units = std::min(cell.reserve.units, cell.in_use);
+    // What has not been used since the last word goes back, and what others have a right to.
+    const Amount kept = std::min(cell.peak, slots_at_hand(cell, now));
+    cell.reserve.units = std::min(cell.reserve.units, std::max(kept, cell.in_use));
+    cell.peak = cell.in_use;
     ask.held = cell.reserve.units;
-    if (cell.wanted > 0) {
-      ask.least = std::max<Amount>(cell.in_use + cell.wanted - ask.held, 1);
-      ask.want = ask.least;
+    if (cell.wanted > 0 && now >= cell.yields_until) {
+      ask.want = ask.least = std::max<Amount>(cell.in_use + cell.wanted - ask.held, 0);
     }
     cell.wanted = 0;
     add(std::move(ask), false);
@@ -201,12 +208,6 @@ void LeaseAccount::answered(Result<LeaseAnswer> result) {
 }
 
 void LeaseAccount::accept(const Call& call, const LeaseAnswer& answer, Instant now) {
-  if (run_ != call.call.run) {
-    // What another server granted counts, but this one takes none of it back.
-    for (Cell& cell : cells_) {
-      for (Block& block : cell.blocks) block.expires = 0;
-    }
-  }
   run_ = call.call.run;
   members_ = std::max<std::int64_t>(answer.members, 1);
   book_then_ = answer.now;
@@ -219,9 +220,11 @@ void LeaseAccount::accept(const Call& call, const LeaseAnswer& answer, Instant n
     if (!cell.terms || cell.spec.name != ask.limit) continue;
     accept_grant(cell, answer.grants[i], call.reserves[i], call, answer);
     if (call.reserves[i] || ask.want <= answer.grants[i].units) continue;
-    // Unlike pauses, lest somebody's turn be just after another's for ever.
-    const bool little = answer.grants[i].units < ask.want / 2;
-    cell.short_until = now + kPause * (little ? 3 : 5) / 4;
+    if (answer.grants[i].units > 0) {
+      cell.paced = std::max(cell.paced, now) + kPause;
+      continue;
+    }
+    cell.short_until = now + kPause;
     const Nanos to_end = microseconds{answer.grants[i].state[0] - answer.now};
     if (cell.terms->kind == LeaseKind::kWindow && to_end > Nanos{0}) {
       cell.short_until = std::min(cell.short_until, now + to_end);
@@ -239,7 +242,13 @@ void LeaseAccount::accept_grant(Cell& cell, const LeaseGrant& grant, bool reserv
   };
   if (cell.terms->kind == LeaseKind::kSlots) {
     cell.reserve.units += grant.units;
+    cell.peak = std::max(cell.peak, cell.in_use + grant.units);
     cell.reserve.deadline = deadline(cell.terms->ttl);
+    const Micros refused_at = grant.state[2];
+    const bool refused = refused_at > 0 && microseconds{answer.now - refused_at} < kHeartbeat;
+    const bool unfair = refused && cell.reserve.units > fair_part(cell);
+    cell.yields_until = unfair ? book_at_ + kHeartbeat : Instant{};
+    if (cell.in_use + cell.wanted <= cell.reserve.units) cell.wanted = 0;
     return;
   }
   if (grant.units == 0) return;
@@ -265,7 +274,7 @@ void LeaseAccount::plan(Instant now) {
   if (now < quarantined_until_) by(quarantined_until_);
   for (const Cell& cell : cells_) {
     if (!cell.terms) continue;
-    if (cell.wanted > 0) by(std::max(cell.short_until, now));
+    if (cell.wanted > 0) by(std::max(cell.short_until, cell.paced - kAsksAtOnce * kPause));
     if (cell.owed > 0 || cell.fallback_used > 0) by(now + kPause);
     const bool slots = cell.terms->kind == LeaseKind::kSlots;
     const bool unspent = slots ? cell.reserve.units > 0
@@ -289,6 +298,7 @@ void LeaseAccount::retire() {
     if (!cell.terms) continue;
     cell.wanted = 0;
     cell.drawn_at = Instant{};  // idle, so that all goes back
+    cell.peak = 0;
     cell.terms->reserve = 0;
     if (cell.terms->kind == LeaseKind::kSlots || cell.reserve.units == 0) continue;
     cell.blocks.push_back(std::exchange(cell.reserve, {}));

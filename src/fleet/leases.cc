@@ -106,13 +106,15 @@ std::shared_ptr<void> Leases::begin() {
 void Leases::count_call(const Result<LeaseAnswer>& result) {
   const std::lock_guard lock{mutex_};
   ++(result ? status_.calls : status_.failures);
-  if (!result) status_.failure = result.error().message;
+  if (result) return;
+  const auto& [code, message] = result.error();
+  status_.failure = message.empty() ? weir::name(code) : message;
 }
 
 void Leases::become(SharedQuotaStatus::State state) {
   {
     const std::lock_guard lock{mutex_};
-    if (std::exchange(status_.state, state) == state) return;
+    if (closed_ || std::exchange(status_.state, state) == state) return;
   }
   config_.told(status());
 }
@@ -121,6 +123,7 @@ void Leases::give_all_back() {
   Accounts accounts;
   {
     const std::lock_guard lock{mutex_};
+    closed_ = true;
     for (const auto& [gate, weak] : live_) {
       if (auto account = weak.lock()) accounts.push_back(std::move(account));
     }
@@ -141,6 +144,8 @@ SharedQuotaStatus Leases::status() const {
     status = status_;
   }
   status.breaker = breaker_->state(time_.clock.now());
+  status.denies = status.state == SharedQuotaStatus::State::kAway &&
+                  (config_.fallback == Fallback::kDeny || config_.fallback == Fallback::kReserve);
   status.granted = granted_;
   status.returned = returned_;
   status.burnt = burnt_;

@@ -102,6 +102,7 @@ class Leases final : public Backer, private Alarm {
   std::map<std::string, std::weak_ptr<LeaseAccount>> live_;
   std::vector<std::weak_ptr<LeaseAccount>> awake_;
   Instant armed_for_ = kEndOfTime;
+  bool closed_ = false;
   SharedQuotaStatus status_;
   const std::shared_ptr<Tally> tally_ = std::make_shared<Tally>();
 };

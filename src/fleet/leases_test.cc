@@ -73,6 +73,36 @@ TEST_F(LeasesTest, ABusyNodeAsksRarely) {
   EXPECT_LT(server_.calls, 50U);
 }
 
+TEST_F(LeasesTest, NodesThatWantMoreThanThereIsUseItAllAskRarelyAndShareIt) {
+  for (int i = 0; i < 4; ++i) {
+    add({LimitSpec::token_bucket(Unit::kRequests, {600'000, 1min}, 10'000)});
+  }
+  const auto demand = [&](Nanos time) {
+    for (const Instant end = time_.now() + time; time_.now() < end;) {
+      for (auto& node : nodes_) {
+        for (int i = 0; i < 3; ++i) node->gate->try_spend(1);
+      }
+      time_.advance(1ms);
+    }
+  };
+  const auto admitted = [&](const auto& node) {
+    return static_cast<Amount>(node->gate->metrics().acquired);
+  };
+  demand(6s);  // and the burst is spent
+  const std::uint64_t calls = server_.calls;
+  std::vector<Amount> before;
+  for (auto& node : nodes_) before.push_back(admitted(node));
+  demand(10s);
+  Amount all = 0;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Amount part = admitted(nodes_[i]) - before[i];
+    EXPECT_GT(part, 20'000) << i;
+    all += part;
+  }
+  EXPECT_GT(all, 98'000);
+  EXPECT_LT(server_.calls - calls, 500U);
+}
+
 TEST_F(LeasesTest, WhatIsNotNeededGoesBack) {
   SimulatedNode& busy = add({window(1000, 1h)});
   SimulatedNode& idle = add({window(1000, 1h)});
@@ -130,9 +160,48 @@ TEST_F(LeasesTest, SlotsAreSharedAndComeBack) {
   EXPECT_EQ(held.size(), 4U);
   held.resize(1);
   take(second);
+  take(second);
   EXPECT_EQ(held.size(), 4U);
   EXPECT_EQ(first.leases->share("api")->parts[0].leased, 1);
   EXPECT_EQ(second.leases->share("api")->parts[0].leased, 3);
+}
+
+TEST_F(LeasesTest, ABusyNodeYieldsSlotsToWhoHasNone) {
+  SimulatedNode& busy = add({LimitSpec::concurrency(4)});
+  SimulatedNode& late = add({LimitSpec::concurrency(4)});
+  const Request request{.cost = Cost::of(Unit::kSlots, 1)};
+  // Each of eight callers holds a slot for 20 ms and comes back at once.
+  std::function<void(SimulatedNode&, int&)> call = [&](SimulatedNode& node, int& served) {
+    node.gate->acquire_async(request, kEndOfTime, [&](Result<Permit> permit) {
+      if (!permit) return;
+      ++served;
+      agenda_.after(20ms, [&, held = std::make_shared<Permit>(std::move(*permit))] {
+        held->release();
+        call(node, served);
+      });
+    });
+  };
+  int busy_served = 0;
+  int late_served = 0;
+  for (int i = 0; i < 8; ++i) call(busy, busy_served);
+  time_.advance(2s);
+  EXPECT_EQ(busy.leases->share("api")->parts[0].leased, 4);
+  for (int i = 0; i < 8; ++i) call(late, late_served);
+  time_.advance(10s);
+  EXPECT_GT(late_served, 600);
+  EXPECT_GT(busy_served, 600);
+  for (auto& node : nodes_) node->gate->close();
+}
+
+TEST_F(LeasesTest, LargeRequestsOneAfterAnotherNeedNotWait) {
+  SimulatedNode& node = add({window(600, 1h)});
+  int admitted = 0;
+  for (int i = 0; i < 20; ++i) {
+    node.gate->acquire_async({.cost = Cost::of(Unit::kRequests, 30)}, time_.now() + 50ms,
+                             [&](const Result<Permit>& permit) { admitted += permit ? 1 : 0; });
+    time_.advance(50ms);
+  }
+  EXPECT_EQ(admitted, 20);
 }
 
 TEST_F(LeasesTest, SlotsOfACrashedNodeAreFreeAfterAWhile) {

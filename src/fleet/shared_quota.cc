@@ -28,8 +28,18 @@ struct SharedQuota::Parts {
                 .fallback = config.fallback,
                 .timeout = config.timeout,
                 .breaker = std::move(config.breaker),
-                .told = std::move(config.told)},
+                .told = [this, told = std::move(config.told)](
+                            const SharedQuotaStatus& status) { told(completed(status)); }},
                book, calendar, time) {}
+
+  // With what the connection knows.
+  SharedQuotaStatus completed(SharedQuotaStatus status) const {
+    const redis::Status known = client->status();
+    status.connected = known.up;
+    status.connects = known.connects;
+    if (!known.up && !known.failure.empty()) status.failure = known.failure;
+    return status;
+  }
 
   std::shared_ptr<redis::Client> client;
   fleet::RedisBook book;
@@ -67,14 +77,7 @@ std::shared_ptr<Backing> SharedQuota::open(const GateConfig& config, const std::
 
 void SharedQuota::close() { parts_->leases.close(); }
 
-SharedQuotaStatus SharedQuota::status() const {
-  SharedQuotaStatus status = parts_->leases.status();
-  const redis::Status client = parts_->client->status();
-  status.connected = client.up;
-  status.connects = client.connects;
-  if (!client.up && !client.failure.empty()) status.failure = client.failure;
-  return status;
-}
+SharedQuotaStatus SharedQuota::status() const { return parts_->completed(parts_->leases.status()); }
 
 std::optional<QuotaShare> SharedQuota::share(const std::string& gate) const {
   return parts_->leases.share(gate);

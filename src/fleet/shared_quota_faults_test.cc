@@ -1,12 +1,12 @@
 // Processes that spend one quota on real servers while everything fails that may: together they are
 // never over, and what is left of the quota is used.
-#include <set>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "fleet/redis_book.h"
 #include "fleet/spending_process_for_test.h"
 #include "net/tcp_proxy_for_test.h"
-#include "redis/redis_for_test.h"
 #include "redis/slots.h"
 
 namespace weir::fleet {
@@ -23,14 +23,6 @@ constexpr Amount kRate = 1'000;   // of a process
 
 std::string url_of(const net::TcpProxy& proxy) {
   return "redis://127.0.0.1:" + std::to_string(proxy.port());
-}
-
-// The server has had the book for long: nobody waits for witnesses of another one.
-const RedisServer& settled(const RedisServer& server) {
-  const std::string info = server.cli({"INFO", "server"});
-  const std::string run = info.substr(info.find("run_id:") + 7, 40);
-  server.cli({"HSET", book_keys("api")[0], "run", run});
-  return server;
 }
 
 void spend_until(const SpendingFleet& fleet, Amount admitted) {
@@ -127,12 +119,12 @@ TEST(SharedQuotaFaults, WhoSleepsPastTheEndOfTheWindowSpendsNothingOfItInTheNext
   }
   ASSERT_TRUE(eventually([&] { return clock.now() > ends.back(); }));
   fleet.stop();
-  Instant last{};
+  Instant last = ends.front() - 1s;
   for (const Instant end : ends) {
-    const Amount used = fleet.admitted_between(std::exchange(last, end), end);
-    EXPECT_LE(used, kPerWindow);
-    EXPECT_GE(used, kPerWindow / 2);
+    const Amount windows = (end - last + 10ms) / 1s;  // a busy machine may have missed one
+    EXPECT_LE(fleet.admitted_between(std::exchange(last, end), end), windows * kPerWindow);
   }
+  EXPECT_GE(fleet.admitted(), std::ssize(ends) * kPerWindow / 2);
 }
 
 TEST(SharedQuotaFaults, WhoSleepsPastItsLeaseOverdrawsNoBucket) {

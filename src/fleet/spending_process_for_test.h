@@ -28,6 +28,8 @@
 #include <utility>
 #include <vector>
 
+#include "fleet/redis_book.h"
+#include "redis/redis_for_test.h"
 #include "weir/fleet/shared_quota.h"
 #include "weir/gate/gate.h"
 #include "weir/time/system_clock.h"
@@ -48,6 +50,15 @@ inline bool eventually(const std::function<bool()>& happened) {
 inline void let_pass(Nanos time) {
   const BootClock clock;
   for (const Instant end = clock.now() + time; clock.now() < end;) nap();
+}
+
+// The server has had the book for long: nobody waits for witnesses of another one.
+inline const redis::RedisServer& settled(const redis::RedisServer& server,
+                                         const std::string& gate = "api") {
+  const std::string info = server.cli({"INFO", "server"});
+  const std::string run = info.substr(info.find("run_id:") + 7, 40);
+  server.cli({"HSET", book_keys(gate)[0], "run", run});
+  return server;
 }
 
 // What each process does.
@@ -269,7 +280,6 @@ class SpendingFleet {
     for (const auto& page : ledger_->pages) sum += page.admitted;
     return sum;
   }
-  Amount admitted(std::size_t which) const { return ledger_->pages.at(which).admitted; }
   // Since `after` and before `before`, by the time of the decision.
   Amount admitted_between(Instant after, Instant before) const {
     Amount sum = 0;

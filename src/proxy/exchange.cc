@@ -394,8 +394,8 @@ std::optional<Outcome> Exchange::exhausted() const {
 Outcome Exchange::refused(const Refusal& refusal) const {
   if (refusal.kind == Refusal::Kind::kEnded) return ended(refusal.code);
   if (refusal.for_backing) {
-    return refusal_outcome(*errand_.config, 503, "store_busy",
-                           "the store is slow to commit; ask again", std::chrono::seconds{1});
+    return refusal_outcome(*errand_.config, 503, "store_busy", server::kStoreBusy,
+                           std::chrono::seconds{1});
   }
   const std::string limit = server::limit_text(*errand_.resource, refusal);
   if (refusal.kind == Refusal::Kind::kNever) {

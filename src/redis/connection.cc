@@ -18,6 +18,9 @@ constexpr Nanos kFirstRetry = std::chrono::milliseconds{20};
 constexpr Nanos kSlowestRetry = std::chrono::seconds{1};
 // A silent server is asked after this and given up after as much again.
 constexpr Nanos kSilence = std::chrono::seconds{1};
+// What was asked because of so many answers is sent before more of them are dealt with: the server
+// need not wait for us.
+constexpr int kAnswersAtOnce = 16;
 
 // Servers before Redis 6 repeat the words of a command that they do not know.
 std::string without(std::string text, const std::string& secret) {
@@ -191,8 +194,11 @@ void Connection::receive() {
   }
   net::RespValue value;
   auto state = net::RespReader::State::kNeedsMore;
-  while (attempt == attempt_ && (state = reader_->next(value)) == net::RespReader::State::kValue) {
+  for (int taken = 1; attempt == attempt_; ++taken) {
+    state = reader_->next(value);
+    if (state != net::RespReader::State::kValue) break;
     take(std::move(value));
+    if (taken % kAnswersAtOnce == 0) owner_.on_batch_end();
   }
   if (attempt == attempt_) {
     if (state == net::RespReader::State::kBroken) {

@@ -259,7 +259,7 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
 }
 
 AcquireApi::Outcome AcquireApi::store_busy() {
-  return Outcome::error(503, "store_busy", "the store is slow to commit; ask again");
+  return Outcome::error(503, "store_busy", std::string{kStoreBusy});
 }
 
 AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {

@@ -21,6 +21,9 @@ std::string refusal_fields(const Refusal& refusal);
 // next one.
 inline constexpr Nanos kStorePatience = std::chrono::milliseconds{50};
 
+inline constexpr std::string_view kStoreBusy =
+    "the store, or the fleet's Redis, has not answered yet; ask again";
+
 // Why a wait has ended without a permit, or could not begin.
 struct EndedText {
   int status;

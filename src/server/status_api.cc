@@ -94,6 +94,11 @@ void StatusApi::add_routes(Router& router) {
                   return responder.error(503, "store_unavailable",
                                          "nothing is admitted while the store is not available");
                 }
+                if (parts_.quota != nullptr && parts_.quota->status().denies) {
+                  return responder.error(503, "store_unavailable",
+                                         "the fleet's quota is away, and the fallback admits no "
+                                         "more than what was leased");
+                }
                 responder.reply({.body = R"({"status":"ready"})"});
               }});
   router.add({.method = "GET",

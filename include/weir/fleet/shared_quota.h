@@ -41,6 +41,7 @@ struct SharedQuotaStatus {
   };
 
   State state = State::kStarting;
+  bool denies = false;  // away, with a fallback that admits what is leased and no more
   CircuitBreaker::State breaker = CircuitBreaker::State::kClosed;
   bool connected = false;
   std::uint64_t connects = 0;
