@@ -112,8 +112,8 @@ class Watch {
       most = static_cast<double>(limit_.amount) * (1 + std::floor(since / period));
     }
     if (static_cast<double>(admitted) > most) {
-      die(limit_.name + ": " + std::to_string(admitted) + " admitted, where at most " +
-          std::to_string(most) + " are allowed");
+      die("over: " + std::to_string(admitted) + " admitted, where at most " + round(most) +
+          " are allowed");
     }
   }
 

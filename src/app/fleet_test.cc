@@ -370,6 +370,18 @@ TEST_F(FleetTest, APasswordIsNotSeenAnywhere) {
   EXPECT_EQ(seen.find("CANARY"), std::string::npos) << seen.substr(seen.find("CANARY") - 200, 400);
 }
 
+TEST_F(FleetTest, ADaemonWhoseBusIsAwayStopsCleanly) {
+  const std::string nowhere = "nats://127.0.0.1:" + std::to_string(redis::free_port());
+  for (int i = 0; i < 8; ++i) {
+    const auto a = start({.node = "a", .bus = nowhere});
+    until("an attempt has failed", [&] {
+      const auto bus = a->get("/api/status").json.at("fleet").at("bus");
+      return bus.at("failure").as_string() != "not connected yet";
+    });
+    EXPECT_EQ(a->stop(), 0) << i;
+  }
+}
+
 TEST_F(FleetTest, StatusAndMetricsTellHowTheQuotaIsShared) {
   bus::NatsServer nats;
   provider("told", kSixHundred);

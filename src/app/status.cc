@@ -90,11 +90,20 @@ std::string store_summary(const json::object& store) {
   return fmt::format("STORE {}: {}", state, text(store, "message"));
 }
 
+// Where the quota is, if it is not this daemon's own.
+std::string quota_summary(const json::object& status) {
+  const json::value* fleet = status.if_contains("fleet");
+  const json::value* quota = fleet == nullptr ? nullptr : fleet->as_object().if_contains("quota");
+  if (quota == nullptr) return store_summary(status.at("store").as_object());
+  const std::string state = text(quota->as_object(), "state");
+  if (state == "shared") return "quota shared";
+  return fmt::format("QUOTA {}: {}", state, text(quota->as_object(), "failure"));
+}
+
 std::string summary(const json::object& status) {
   return fmt::format("weir {}, up {:.0f} s, {} connections, {} permits held, {}\n",
                      text(status, "version"), number(status, "uptime_ms") / 1000,
-                     text(status, "connections"), text(status, "permits"),
-                     store_summary(status.at("store").as_object()));
+                     text(status, "connections"), text(status, "permits"), quota_summary(status));
 }
 
 // "500 requests per 1m", "5 slots"

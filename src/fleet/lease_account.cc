@@ -1,6 +1,7 @@
 #include "fleet/lease_account.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "weir/gate/gate.h"
 
@@ -353,7 +354,8 @@ void LeaseAccount::show_fallback(Cell& cell, Limit& limit, Instant now) {
   if (limit.borrowed()) {
     limit.take(cell.in_use, now);
   } else if (!open) {
-    limit.take(static_cast<Amount>((1 - left) * static_cast<double>(limit.capacity())), now);
+    const double used = std::ceil((1 - left) * static_cast<double>(limit.capacity()));
+    limit.take(static_cast<Amount>(used), now);
   }
 }
 

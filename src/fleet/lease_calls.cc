@@ -106,7 +106,8 @@ void LeaseAccount::add_asks(Call& call, std::size_t index, Instant now) {
     call.reserves.push_back(reserve);
   };
   LeaseAsk ask = ask_of(terms, leases_.calendar_, now);
-  ask.owed = std::exchange(cell.owed, 0) + std::exchange(cell.fallback_used, 0);
+  // A new server is told of debts when it has heard all witnesses: they know of the past alone.
+  if (!moved_) ask.owed = std::exchange(cell.owed, 0) + std::exchange(cell.fallback_used, 0);
   if (terms.kind == LeaseKind::kSlots) {
     // What has not been used since the last word goes back, and what others have a right to.
     const Amount kept = std::min(cell.peak, slots_at_hand(cell, now));
@@ -131,7 +132,14 @@ void LeaseAccount::add_asks(Call& call, std::size_t index, Instant now) {
   if (idle(cell, now)) add_returns(call, index, reserve);
   add(std::move(ask), false);
   const Amount part = terms.reserve / members_;
-  if (part == 0 || cell.reserve.units > 0 || (cell.known && cell.page.free <= part)) return;
+  if (cell.reserve.units > part) {  // there are more members than there were
+    Block rest = cell.reserve;
+    rest.units -= part;
+    cell.reserve.units = part;
+    cell.blocks.push_back(rest);
+  }
+  // Who has not heard how many members there are does not know its part.
+  if (part == 0 || cell.reserve.units > 0 || !cell.known || cell.page.free <= part) return;
   reserve.want = part;
   reserve.least = 1;
   reserve.ttl = micros(terms.kind == LeaseKind::kBucket ? kReserveTtl : kPeriodMax);
@@ -166,6 +174,7 @@ void LeaseAccount::address(LeaseCall& call, Instant now) {
         std::ranges::find(cells_, ask.limit, [](const Cell& c) { return c.spec.name; });
     if (cell == cells_.end() || !cell->known) continue;
     ask.back = 0;
+    cell->owed += std::exchange(ask.owed, 0);
     ask.has_witness = true;
     ask.witness = cell->page.state;
   }

@@ -38,6 +38,9 @@ struct SharedQuota::Parts {
     status.connected = known.up;
     status.connects = known.connects;
     if (!known.up && !known.failure.empty()) status.failure = known.failure;
+    if (known.up && !known.cluster && client->server({}).run_id.empty()) {
+      status.failure = "Redis does not tell its run id: its user needs the right to INFO";
+    }
     return status;
   }
 

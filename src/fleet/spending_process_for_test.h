@@ -280,6 +280,7 @@ class SpendingFleet {
     for (const auto& page : ledger_->pages) sum += page.admitted;
     return sum;
   }
+  Amount admitted(std::size_t which) const { return ledger_->pages.at(which).admitted; }
   // Since `after` and before `before`, by the time of the decision.
   Amount admitted_between(Instant after, Instant before) const {
     Amount sum = 0;

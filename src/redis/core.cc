@@ -126,6 +126,8 @@ void Client::Core::wake() {
 Server Client::Core::server(std::string_view key) const {
   const std::lock_guard lock{mutex_};
   const Connection* owner = key.empty() ? nullptr : slots_[static_cast<std::size_t>(slot_of(key))];
+  // Of a cluster whose slots are not known yet nobody knows who has the key.
+  if (cluster_ && owner == nullptr && !key.empty()) return {};
   const auto found = servers_.find(owner != nullptr ? owner : first_.get());
   return found == servers_.end() ? Server{} : found->second;
 }

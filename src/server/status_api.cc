@@ -249,6 +249,7 @@ void StatusApi::add_fleet(JsonText& json) const {
   if (parts_.bus != nullptr) {
     const BusStatus status = parts_.bus->status();
     json.key("bus").open('{').key("connected").boolean(status.connected);
+    json.key("subscribed").boolean(status.subscribed);
     json.key("connects").number(status.connects).key("published").number(status.published);
     json.key("delivered").number(status.delivered).key("dropped").number(status.dropped);
     if (parts_.signals != nullptr) {
