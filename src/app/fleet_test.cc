@@ -312,12 +312,13 @@ TEST_F(FleetTest, AFleetThatHasChangedIsWarnedAboutAtAReload) {
 }
 
 TEST_F(FleetTest, AUrlThatCannotBeUsedIsAMistakeAndItsPasswordIsNotShown) {
+  provider("any", kSixHundred);
   for (const char* url : {"redis://u:CANARY@", "redis://u:CANARY@h:99999", "redis://u:CANARY@h/x",
                           "http://u:CANARY@h", "redis://u:CAN%ZZARY@h"}) {
     const std::string file = main_file({.node = "a", .redis = url});
     Process process{{WEIR_PROGRAM, "start", "--config", file}, directory.path("wrong")};
     EXPECT_EQ(process.wait(), 2) << url;
-    EXPECT_NE(process.err(), "") << url;
+    EXPECT_NE(process.err().find("edis"), std::string::npos) << process.err();
     EXPECT_EQ((process.out() + process.err()).find("CAN"), std::string::npos) << process.err();
   }
 }
@@ -371,6 +372,7 @@ TEST_F(FleetTest, APasswordIsNotSeenAnywhere) {
 }
 
 TEST_F(FleetTest, ADaemonWhoseBusIsAwayStopsCleanly) {
+  provider("any", kSixHundred);
   const std::string nowhere = "nats://127.0.0.1:" + std::to_string(redis::free_port());
   for (int i = 0; i < 8; ++i) {
     const auto a = start({.node = "a", .bus = nowhere});
