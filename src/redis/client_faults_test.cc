@@ -68,8 +68,8 @@ TEST_F(ClientFaultsTest, KeepsAnIdleConnectionBySayingSomethingEachSecond) {
 
 TEST_F(ClientFaultsTest, ConnectsAgainWhenTheServerIsRestarted) {
   RedisServer server;
-  const auto client = connect(server.url());
   std::atomic<int> changes = 0;
+  const auto client = connect(server.url());
   client->on_change([&] { ++changes; });
   ASSERT_EQ(say(*client, {"SET", "key", "value"}), "OK");
   const std::string run_id = client->server("").run_id;
