@@ -205,6 +205,31 @@ TEST_F(LeasesTest, LargeRequestsOneAfterAnotherNeedNotWait) {
   EXPECT_EQ(admitted, 20);
 }
 
+TEST_F(LeasesTest, WhoWasCutOffForLongHasNoSlotsButThoseInUse) {
+  SimulatedNode& first = add({LimitSpec::concurrency(4)});
+  SimulatedNode& second = add({LimitSpec::concurrency(4)});
+  std::vector<Permit> held;
+  const auto take = [&](SimulatedNode& node) {
+    for (int i = 0; i < 100; ++i) {
+      if (auto permit = node.gate->try_acquire({.cost = Cost::of(Unit::kSlots, 1)})) {
+        held.push_back(std::move(*permit));
+      }
+      time_.advance(10ms);
+    }
+  };
+  take(first);
+  ASSERT_EQ(held.size(), 4U);
+  first.book.reachable = false;  // and the call under way is repeated later
+  time_.advance(1100ms);
+  held.clear();
+  time_.advance(60s);
+  take(second);
+  ASSERT_EQ(held.size(), 4U);
+  first.book.reachable = true;
+  take(first);
+  EXPECT_EQ(held.size(), 4U);
+}
+
 TEST_F(LeasesTest, SlotsOfACrashedNodeAreFreeAfterAWhile) {
   SimulatedNode& first = add({LimitSpec::concurrency(2)});
   SimulatedNode& second = add({LimitSpec::concurrency(2)});
