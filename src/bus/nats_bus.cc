@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nats/nats.h>
+#include <openssl/crypto.h>
 
 #include <condition_variable>
 #include <deque>
@@ -416,6 +417,8 @@ void NatsLink::on_message(natsConnection* /*connection*/, natsSubscription* /*su
 }
 
 Result<std::shared_ptr<MessageBus>> NatsBus::create(const BusConfig& config, TimeSource time) {
+  // A thread that connects may outlast main(): OpenSSL must not be torn down under it.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   auto servers = parse_nats_url(config.url);
   if (!servers) return std::unexpected(servers.error());
   auto link = std::make_shared<NatsLink>(std::move(*servers), config, time);

@@ -38,11 +38,10 @@ Result<void> RedisBus::publish(std::string_view subject, std::string_view payloa
     ++counts_->dropped;
     return fail(Errc::kUnavailable, now.up ? "the server does not keep up" : now.failure);
   }
-  ++counts_->published;
   client_->call({}, {"PUBLISH", std::string{subject}, std::string{payload}},
                 time_.clock.now() + kAnswerTime,
                 [counts = counts_](const Result<net::RespValue>& answer) {
-                  if (!answer) ++counts->dropped;
+                  ++(answer && !answer->is_error() ? counts->published : counts->dropped);
                 });
   return {};
 }
