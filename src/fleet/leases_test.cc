@@ -28,6 +28,15 @@ class LeasesTest : public testing::Test {
     }
     ASSERT_EQ(units, 0);
   }
+  // Takes all the slots it can get within a second.
+  void take_slots(SimulatedNode& node, std::vector<Permit>& held) {
+    for (int i = 0; i < 100; ++i) {
+      if (auto permit = node.gate->try_acquire({.cost = Cost::of(Unit::kSlots, 1)})) {
+        held.push_back(std::move(*permit));
+      }
+      time_.advance(10ms);
+    }
+  }
   // How many of `attempts`, one each `every`, are admitted.
   Amount spend(SimulatedNode& node, int attempts, Nanos every) {
     Amount admitted = 0;
@@ -146,14 +155,7 @@ TEST_F(LeasesTest, SlotsAreSharedAndComeBack) {
   SimulatedNode& first = add({LimitSpec::concurrency(4)});
   SimulatedNode& second = add({LimitSpec::concurrency(4)});
   std::vector<Permit> held;
-  const auto take = [&](SimulatedNode& node) {
-    for (int i = 0; i < 100; ++i) {
-      if (auto permit = node.gate->try_acquire({.cost = Cost::of(Unit::kSlots, 1)})) {
-        held.push_back(std::move(*permit));
-      }
-      time_.advance(10ms);
-    }
-  };
+  const auto take = [&](SimulatedNode& node) { take_slots(node, held); };
   take(first);
   EXPECT_EQ(held.size(), 4U);
   take(second);
@@ -209,14 +211,7 @@ TEST_F(LeasesTest, WhoWasCutOffForLongHasNoSlotsButThoseInUse) {
   SimulatedNode& first = add({LimitSpec::concurrency(4)});
   SimulatedNode& second = add({LimitSpec::concurrency(4)});
   std::vector<Permit> held;
-  const auto take = [&](SimulatedNode& node) {
-    for (int i = 0; i < 100; ++i) {
-      if (auto permit = node.gate->try_acquire({.cost = Cost::of(Unit::kSlots, 1)})) {
-        held.push_back(std::move(*permit));
-      }
-      time_.advance(10ms);
-    }
-  };
+  const auto take = [&](SimulatedNode& node) { take_slots(node, held); };
   take(first);
   ASSERT_EQ(held.size(), 4U);
   first.book.reachable = false;  // and the call under way is repeated later
@@ -234,14 +229,7 @@ TEST_F(LeasesTest, SlotsOfACrashedNodeAreFreeAfterAWhile) {
   SimulatedNode& first = add({LimitSpec::concurrency(2)});
   SimulatedNode& second = add({LimitSpec::concurrency(2)});
   std::vector<Permit> held;
-  const auto take = [&](SimulatedNode& node) {
-    for (int i = 0; i < 20; ++i) {
-      if (auto permit = node.gate->try_acquire({.cost = Cost::of(Unit::kSlots, 1)})) {
-        held.push_back(std::move(*permit));
-      }
-      time_.advance(10ms);
-    }
-  };
+  const auto take = [&](SimulatedNode& node) { take_slots(node, held); };
   take(first);
   ASSERT_EQ(held.size(), 2U);
   held.clear();  // before its gate goes
