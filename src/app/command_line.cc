@@ -57,12 +57,12 @@ int run(int argc, const char* const* argv) {
   StartOptions starting;
   CLI::App* start_command =
       add(program, "start", "Run the daemon", "weir start --provider-dir providers/");
-  start_command->add_option("--config", starting.sources.main_file, "Main file");
+  start_command->add_option("--config", starting.files.main_file, "Main file");
   start_command
-      ->add_option("--provider", starting.sources.provider_files, "Provider file; may be repeated")
+      ->add_option("--provider", starting.files.provider_files, "Provider file; may be repeated")
       ->allow_extra_args(false);
   start_command
-      ->add_option("--provider-dir", starting.sources.provider_dirs,
+      ->add_option("--provider-dir", starting.files.provider_dirs,
                    "Directory of provider files; may be repeated")
       ->allow_extra_args(false);
   start_command->add_option("--listen", starting.listen, "Address (default 127.0.0.1:9347)");

@@ -17,7 +17,7 @@ class App;
 namespace weir::app {
 
 struct StartOptions {
-  Sources sources;
+  ConfigFiles files;
   std::string listen;  // empty: the main file's
   std::string store;
   std::string durability;

@@ -11,6 +11,7 @@
 #include "proxy/proxy.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
+#include "server/page.h"
 #include "server/status_api.h"
 #include "server/text.h"
 
@@ -164,10 +165,7 @@ Daemon::Daemon(Options options, TimeSource time, server::Log& log)
 Daemon::~Daemon() { stop(); }
 
 std::expected<Model, Mistakes> Daemon::read() const {
-  const Sources& sources = options_.sources;
-  const bool any = !sources.main_file.empty() || !sources.provider_files.empty() ||
-                   !sources.provider_dirs.empty();
-  auto model = any ? load(sources) : built_in_model();
+  auto model = options_.files.empty() ? built_in_model() : load(options_.files);
   if (model) {
     MainConfig& main = model->main;
     if (options_.listen) main.listen = *options_.listen;
@@ -235,6 +233,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   parts->acquire.add_routes(parts->door->router);
   parts->proxy.add_routes(parts->door->router);
   parts->status->add_routes(parts->door->router);
+  server::add_page(parts->door->router);
   parts->door->listener->start();
   parts->status->set_ready(true);
   daemon->parts_ = std::move(parts);

@@ -24,7 +24,7 @@ namespace weir::app {
 class Daemon {
  public:
   struct Options {
-    Sources sources;  // none at all: the built-in examples
+    ConfigFiles files;  // none at all: the built-in examples
     // Instead of the main file's:
     std::optional<Listen> listen = {};
     std::optional<Secret> store = {};

@@ -39,10 +39,10 @@ class DaemonTest : public ::testing::Test {
 
   // With the provider files, and `main_file` if it is not empty.
   void start(const std::string& main_file = {}) {
-    Daemon::Options options{.sources = {}, .listen = Listen{.host = "127.0.0.1", .port = 0}};
+    Daemon::Options options{.files = {}, .listen = Listen{.host = "127.0.0.1", .port = 0}};
     std::filesystem::create_directories(directory.path("providers"));
-    options.sources.provider_dirs.push_back(directory.path("providers"));
-    if (!main_file.empty()) options.sources.main_file = directory.write("weir.yaml", main_file);
+    options.files.provider_dirs.push_back(directory.path("providers"));
+    if (!main_file.empty()) options.files.main_file = directory.write("weir.yaml", main_file);
     options.threads = 2;
     auto started = Daemon::start(std::move(options), time.source(), *log_);
     ASSERT_TRUE(started) << started.error().lines.front();

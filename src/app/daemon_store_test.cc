@@ -353,7 +353,7 @@ TEST_P(DaemonOnSqlite, ASecondDaemonOnTheSameFileIsRefused) {
   provider("api", "name: api\ndomain: api.example.com\nlimit: 10\nperiod: 1m\n");
   start_stored();
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const auto second = Daemon::start({.sources = {.main_file = directory.path("weir.yaml")},
+  const auto second = Daemon::start({.files = {.main_file = directory.path("weir.yaml")},
                                      .listen = Listen{.host = "127.0.0.1", .port = 0}},
                                     time.source(), log);
   ASSERT_FALSE(second);
@@ -391,7 +391,7 @@ TEST_P(DaemonOnSqlite, AFileThatIsRemovedWhileItRunsIsWrittenAnew) {
 TEST_P(DaemonOnSqlite, ADirectoryThatDoesNotExistIsAMistake) {
   provider("api", "name: api\ndomain: api.example.com\nlimit: 10\nperiod: 1m\n");
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const auto started = Daemon::start({.sources = {.provider_dirs = {directory.path("providers")}},
+  const auto started = Daemon::start({.files = {.provider_dirs = {directory.path("providers")}},
                                       .listen = Listen{.host = "127.0.0.1", .port = 0},
                                       .store = Secret{directory.path("nowhere/weir.db")}},
                                      time.source(), log);
@@ -403,7 +403,7 @@ TEST_P(DaemonOnSqlite, ADirectoryThatDoesNotExistIsAMistake) {
 TEST_P(DaemonOnSqlite, WithoutAStoreItsStateIsInAFileNamedAfterItsAddress) {
   provider("api", "name: api\ndomain: api.example.com\nlimit: 10\nperiod: 1h\n");
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const Daemon::Options options{.sources = {.provider_dirs = {directory.path("providers")}},
+  const Daemon::Options options{.files = {.provider_dirs = {directory.path("providers")}},
                                 .listen = Listen{.host = "127.0.0.1", .port = 19'357},
                                 .state_directory = directory.path("state/weir")};
   for (const int admitted_now : {10, 0}) {

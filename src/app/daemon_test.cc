@@ -345,8 +345,8 @@ TEST_F(DaemonTest, NoByteThatLeavesItHoldsASecret) {
 
 TEST_F(DaemonTest, ListeningBeyondLoopbackWithoutTokensIsRefused) {
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const auto started = Daemon::start(
-      {.sources = {}, .listen = Listen{.host = "0.0.0.0", .port = 0}}, time.source(), log);
+  const auto started = Daemon::start({.files = {}, .listen = Listen{.host = "0.0.0.0", .port = 0}},
+                                     time.source(), log);
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().exit_code, 2);
 }
@@ -355,7 +355,7 @@ TEST_F(DaemonTest, APortInUseIsOneClearLine) {
   start();
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
   const auto second =
-      Daemon::start({.sources = {}, .listen = Listen{.host = "127.0.0.1", .port = daemon->port()}},
+      Daemon::start({.files = {}, .listen = Listen{.host = "127.0.0.1", .port = daemon->port()}},
                     time.source(), log);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().exit_code, 1);

@@ -82,9 +82,9 @@ TEST_F(ScenariosTest, FilesAndDirectoriesAreMixedAndTwoFilesForOneDomainAreRefus
   const std::string special =
       directory.write("special.yaml", "domain: Finance.Yahoo.com.\nlimit: 1\nperiod: 1s\n");
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const auto started = Daemon::start({.sources = {.main_file = {},
-                                                  .provider_files = {special},
-                                                  .provider_dirs = {directory.path("providers")}},
+  const auto started = Daemon::start({.files = {.main_file = {},
+                                                .provider_files = {special},
+                                                .provider_dirs = {directory.path("providers")}},
                                       .listen = Listen{.host = "127.0.0.1", .port = 0}},
                                      time.source(), log);
   ASSERT_FALSE(started);

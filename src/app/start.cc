@@ -86,7 +86,7 @@ int start(const StartOptions& options) {
   const TimeSource time = TimeSource::since_boot();
   server::Log log{STDERR_FILENO, json ? server::Log::Format::kJson : server::Log::Format::kText,
                   time.clock};
-  Daemon::Options daemon_options{.sources = options.sources, .listen = listen};
+  Daemon::Options daemon_options{.files = options.files, .listen = listen};
   if (!options.store.empty()) daemon_options.store = Secret{options.store};
   daemon_options.durability =
       chosen<Durability>(options.durability, {{"exact", Durability::kExact},
@@ -101,9 +101,7 @@ int start(const StartOptions& options) {
     for (const std::string& line : daemon.error().lines) fmt::print(stderr, "weir: {}\n", line);
     return daemon.error().exit_code;
   }
-  const Sources& sources = options.sources;
-  if (sources.main_file.empty() && sources.provider_files.empty() &&
-      sources.provider_dirs.empty()) {
+  if (options.files.empty()) {
     fmt::print(kTryNext, fmt::format("127.0.0.1:{}", (*daemon)->port()));
     std::fflush(stdout);
   }

@@ -146,11 +146,11 @@ class Loader {
 
 }  // namespace
 
-std::expected<Model, Mistakes> load(const Sources& sources) {
+std::expected<Model, Mistakes> load(const ConfigFiles& files) {
   Loader loader;
-  if (!sources.main_file.empty()) loader.main_file(sources.main_file);
-  for (const auto& file : sources.provider_files) loader.provider_file(file, {{file}});
-  for (const auto& folder : sources.provider_dirs) loader.provider_dir(folder, {{folder}});
+  if (!files.main_file.empty()) loader.main_file(files.main_file);
+  for (const auto& file : files.provider_files) loader.provider_file(file, {{file}});
+  for (const auto& folder : files.provider_dirs) loader.provider_dir(folder, {{folder}});
   return std::move(loader).model();
 }
 

@@ -15,16 +15,20 @@
 
 namespace weir {
 
-struct Sources {
+struct ConfigFiles {
   std::string main_file = {};  // empty: none
   std::vector<std::string> provider_files = {};
   std::vector<std::string> provider_dirs = {};  // every *.yaml, *.yml and *.json in them, by name
+
+  bool empty() const {
+    return main_file.empty() && provider_files.empty() && provider_dirs.empty();
+  }
 };
 
 using Mistakes = std::vector<Mistake>;  // by file in the order of reading, then by place
 
 // The main file, the providers it names, and the others.
-std::expected<Model, Mistakes> load(const Sources& sources);
+std::expected<Model, Mistakes> load(const ConfigFiles& files);
 
 // Files of either kind, told apart by what they hold, as one configuration: `weir check`.
 std::expected<Model, Mistakes> load_files(const std::vector<std::string>& files);
