@@ -9,6 +9,7 @@
 #include "config/load.h"
 #include "config/provider_file.h"
 #include "net/host.h"
+#include "redis/url.h"
 #include "weir/limiter/provider_limiter.h"
 
 namespace weir {
@@ -100,7 +101,11 @@ Secret read_url(Fields& fields, std::string_view key,
   if (std::ranges::none_of(schemes, [&](auto scheme) { return url->starts_with(scheme); })) {
     fields.mistake(key, fmt::format("must be a URL that begins with {}",
                                     fmt::join(schemes.begin(), schemes.end(), " or ")));
-  } else if (!url->starts_with("unix:///") && !net::host_of(*url)) {
+  } else if (url->starts_with("redis") || url->starts_with("unix")) {
+    if (const auto address = redis::parse_url(*url); !address) {
+      fields.mistake(key, address.error().message);
+    }
+  } else if (!net::host_of(*url)) {
     fields.mistake(key, "is not a URL with a host");
   }
   if (holds_password(*url)) check_secret_here(fields, key);
@@ -171,7 +176,7 @@ std::optional<FleetConfig> read_fleet(Fields& main) {
   if (!fields) return {};
   FleetConfig fleet;
   fleet.redis = read_url(*fields, "redis", {"redis://", "rediss://", "unix://"});
-  fleet.bus = read_url(*fields, "bus", {"nats://", "tls://", "redis://", "rediss://"});
+  fleet.bus = read_url(*fields, "bus", {"nats://", "tls://", "redis://", "rediss://", "unix://"});
   if (fields->find("redis") == nullptr && fields->find("bus") == nullptr) {
     main.mistake("fleet", "needs redis or bus");
   }

@@ -195,6 +195,8 @@ TEST(MainMistakes, HaveAPlaceAFieldAndACure) {
           {"fleet: {node: a}\n", ":1:8: fleet", "needs redis or bus"},
           {"fleet: {redis: http://h}\n", ":1:16: fleet.redis", "redis:// or rediss:// or unix://"},
           {"fleet: {bus: \"nats://\"}\n", ":1:14: fleet.bus", "with a host"},
+          {"fleet: {redis: \"redis://h/x\"}\n", ":1:16: fleet.redis",
+           "a database that is no number"},
           {"fleet: {bus: nats://h, fallback: close}\n", ":1:34: fleet.fallback", "must be one of"},
       },
       parse_main);

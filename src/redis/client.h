@@ -27,7 +27,7 @@
 namespace weir::redis {
 
 struct Options {
-  // redis://[[user]:password@]host[:6379][/db], rediss:// the same with the certificate verified,
+  // redis://[[user]:password@ or user@]host[:6379][/db], rediss:// the same with the certificate verified,
   // unix:///path[?db=N].
   std::string url;
   std::string ca_file;        // trusted beside the system's authorities; empty: those alone

@@ -89,6 +89,16 @@ TEST_F(ClientAccessTest, IsTheUserThatItIsToldToBe) {
   expect_refused(*connect(with("eve:hush", server)), "WRONGPASS");
 }
 
+TEST_F(ClientAccessTest, IsAUserWhoNeedsNoPassword) {
+  RedisServer server;
+  server.cli({"ACL", "SETUSER", "ann", "on", "nopass", "~*", "+@all"});
+  for (const int protocol : {2, 3}) {
+    Options as_ann = options(with("ann", server));
+    as_ann.protocol = protocol;
+    EXPECT_EQ(say(*connect(as_ann), {"ACL", "WHOAMI"}), "ann");
+  }
+}
+
 TEST_F(ClientAccessTest, IsLetInWithoutARestartOnceThePasswordIsRight) {
   RedisServer server{{"--requirepass", "other"}};
   const auto client = connect(with(":hush", server));

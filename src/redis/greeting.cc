@@ -33,18 +33,20 @@ void Greeting::compose(int protocol) {
   bytes_.clear();
   asked_.clear();
   answered_ = 0;
+  // A user without a password may say any, an empty one too.
+  const bool authenticates = !address_.user.empty() || !address_.password.empty();
   if (protocol >= 3) {
     std::vector<std::string> hello{"HELLO", "3"};
-    if (!address_.password.empty()) {
+    if (authenticates) {
       const std::string& user = address_.user.empty() ? "default" : address_.user;
       hello.insert(hello.end(), {"AUTH", user, address_.password});
     }
     if (!name_.empty()) hello.insert(hello.end(), {"SETNAME", name_});
     add(Ask::kHello, hello);
   } else {
-    if (!address_.password.empty() && address_.user.empty()) {
+    if (authenticates && address_.user.empty()) {
       add(Ask::kPassword, {"AUTH", address_.password});
-    } else if (!address_.password.empty()) {
+    } else if (authenticates) {
       add(Ask::kPassword, {"AUTH", address_.user, address_.password});
     }
     if (!name_.empty()) add(Ask::kName, {"CLIENT", "SETNAME", name_});

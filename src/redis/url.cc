@@ -56,12 +56,12 @@ Result<void> set_database(Address& address, std::string_view text) {
 
 Result<void> set_credentials(Address& address, std::string_view text) {
   const std::size_t colon = text.find(':');
-  if (colon == text.npos)
-    return wrong("has a user and no password (it is user:password@ or :password@)");
+  const bool alone = colon == text.npos;  // a user who needs no password
   auto user = percent_decoded(text.substr(0, colon));
-  auto password = percent_decoded(text.substr(colon + 1));
+  auto password = percent_decoded(alone ? std::string_view{} : text.substr(colon + 1));
   if (!user || !password) return wrong("has a '%' in its user or password that is not %XX");
-  if (password->empty()) return wrong("has an empty password");
+  if (alone && user->empty()) return wrong("has nothing before its '@'");
+  if (!alone && password->empty()) return wrong("has an empty password");
   address.user = std::move(*user);
   address.password = std::move(*password);
   return {};

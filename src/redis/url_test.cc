@@ -35,6 +35,12 @@ TEST(RedisUrl, MayHaveAPasswordAlone) {
   EXPECT_EQ(parse_url("redis://:a@b@host").value().password, "a@b");
 }
 
+TEST(RedisUrl, MayNameAUserWithoutAPassword) {
+  const Address address = parse_url("rediss://ann@host:6379").value();
+  EXPECT_EQ(address.user, "ann");
+  EXPECT_EQ(address.password, "");
+}
+
 TEST(RedisUrl, NamesAUnixSocket) {
   const Address address = parse_url("unix:///run/redis.sock?db=2").value();
   EXPECT_EQ(address.path, "/run/redis.sock");
@@ -57,7 +63,7 @@ TEST(RedisUrl, IsRefusedInWordsThatNameWhatIsWrong) {
       {"redis://host/-1", "has a database that is no number from 0"},
       {"redis://host/1/2", "has a database that is no number from 0"},
       {"redis://host?db=1", "has a '?' or '#', which means nothing here"},
-      {"redis://ann@host", "has a user and no password (it is user:password@ or :password@)"},
+      {"redis://@host", "has nothing before its '@'"},
       {"redis://ann:@host", "has an empty password"},
       {"redis://:%zz@host", "has a '%' in its user or password that is not %XX"},
       {"redis://:%4@host", "has a '%' in its user or password that is not %XX"},
