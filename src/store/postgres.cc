@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <charconv>
 
+#include "store/columns.h"
+
 namespace weir::store {
 namespace {
 
@@ -65,9 +67,10 @@ Parameter Parameter::number(std::int64_t value) {
 Parameter Parameter::text(std::string_view value) { return {kText, std::string{value}}; }
 
 ArrayParameter::ArrayParameter(Oid element, std::size_t size)
-    : array_type_(element == Parameter::kInt8   ? 1016
-                  : element == Parameter::kText ? 1009
-                                                : 1185) {
+    : array_type_(element == Parameter::kInt8    ? 1016
+                  : element == Parameter::kText  ? 1009
+                  : element == Parameter::kBytes ? 1001
+                                                 : 1185) {
   append_number(bytes_, std::int32_t{size == 0 ? 0 : 1});  // dimensions
   append_number(bytes_, std::int32_t{0});                  // nulls
   append_number(bytes_, element);
@@ -96,6 +99,11 @@ std::int64_t Postgres::Answer::number(int row, int column) const {
 std::string_view Postgres::Answer::text(int row, int column) const {
   return {PQgetvalue(get(), row, column),
           static_cast<std::size_t>(PQgetlength(get(), row, column))};
+}
+
+std::int64_t Postgres::Answer::binary_number(int row, int column) const {
+  std::string_view bytes = text(row, column);
+  return bytes.size() == sizeof(std::int64_t) ? take_number<std::int64_t>(bytes) : 0;
 }
 
 Postgres::Postgres(const Options& options)
@@ -130,8 +138,13 @@ void Postgres::connect(const Options& options) {
   // Names are in any script; one that cannot be stored would fail every commit.
   const char* encoding = PQparameterStatus(connection_, "server_encoding");
   if (encoding == nullptr || std::string_view{encoding} != "UTF8") {
-    fail({Fault::kInvalid, fmt::format("{} must be encoded in UTF8", where_)});
+    return fail({Fault::kInvalid, fmt::format("{} must be encoded in UTF8", where_)});
   }
+  run(
+      fmt::format("SET lock_timeout = {0}; SET idle_in_transaction_session_timeout = {0};"
+                  "SELECT set_config('synchronous_commit', 'on', false)"
+                  " WHERE current_setting('synchronous_commit') = 'off'",
+                  ceil<milliseconds>(timeout_ * 3 / 4).count()));
 }
 
 // Until the socket can do one of `events`.
@@ -167,6 +180,17 @@ Postgres::Answer Postgres::next() {
   return Answer{good() ? PQgetResult(connection_) : nullptr};
 }
 
+// Of what was sent.
+Postgres::Answer Postgres::last() {
+  Answer last;
+  if (!good() || !flush()) return last;
+  while (Answer answer = next()) {
+    check(answer.get());
+    last = std::move(answer);
+  }
+  return good() ? std::move(last) : nullptr;
+}
+
 void Postgres::lost() {
   fail({Fault::kAway, fmt::format("{}: {}", where_, one_line(PQerrorMessage(connection_)))});
 }
@@ -191,13 +215,34 @@ Outcome<void> Postgres::outcome() const {
 Postgres::Answer Postgres::run(const std::string& script) {
   if (!good()) return nullptr;
   if (PQsendQuery(connection_, script.c_str()) == 0) lost();
-  Answer last;
-  if (!good() || !flush()) return last;
-  while (Answer answer = next()) {
-    check(answer.get());
-    last = std::move(answer);
+  return last();
+}
+
+Postgres::Answer Postgres::ask(const Step& step) {
+  if (!good()) return nullptr;
+  if (!send(step, Form::kBinary)) lost();
+  return last();
+}
+
+bool Postgres::has_table(const std::string& table) {
+  const auto answer = run(fmt::format("SELECT to_regclass('{}')", table));
+  return answer && !answer.is_null(0, 0);
+}
+
+void Postgres::migrate(const std::string& schema, std::span<const char* const> migrations,
+                       std::size_t before) {
+  std::size_t version = before;
+  if (has_table(schema)) {
+    const auto answer = run("SELECT version FROM " + schema);
+    version = answer.rows() > 0 ? static_cast<std::size_t>(answer.number(0, 0)) : 0;
+  } else {
+    run(fmt::format("CREATE TABLE {0} (version INTEGER NOT NULL); INSERT INTO {0} VALUES (0)",
+                    schema));
   }
-  return good() ? std::move(last) : nullptr;
+  if (version > migrations.size()) fail(too_new(version, where_));
+  if (version == migrations.size()) return;
+  while (good() && version < migrations.size()) run(migrations[version++]);
+  run(fmt::format("UPDATE {} SET version = {}", schema, version));
 }
 
 void Postgres::copy(const std::string& sql, const std::function<void(std::string_view)>& each) {
@@ -222,23 +267,25 @@ void Postgres::copy(const std::string& sql, const std::function<void(std::string
   while (const Answer end = next()) check(end.get());
 }
 
+bool Postgres::send(const Step& step, Form form) {
+  std::vector<Oid> types;
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (const Parameter& parameter : step.parameters) {
+    types.push_back(parameter.type);
+    values.push_back(parameter.bytes.data());
+    lengths.push_back(static_cast<int>(parameter.bytes.size()));
+  }
+  const std::vector<int> binary(types.size(), 1);
+  return PQsendQueryParams(connection_, step.sql, static_cast<int>(types.size()), types.data(),
+                           values.data(), lengths.data(), binary.data(),
+                           static_cast<int>(form)) != 0;
+}
+
 bool Postgres::together(const std::vector<Step>& steps) {
   if (!good()) return false;
   bool sent = PQenterPipelineMode(connection_) != 0;
-  for (const Step& step : steps) {
-    std::vector<Oid> types;
-    std::vector<const char*> values;
-    std::vector<int> lengths;
-    for (const Parameter& parameter : step.parameters) {
-      types.push_back(parameter.type);
-      values.push_back(parameter.bytes.data());
-      lengths.push_back(static_cast<int>(parameter.bytes.size()));
-    }
-    const std::vector<int> binary(types.size(), 1);
-    sent = sent &&
-           PQsendQueryParams(connection_, step.sql, static_cast<int>(types.size()), types.data(),
-                             values.data(), lengths.data(), binary.data(), 0) != 0;
-  }
+  for (const Step& step : steps) sent = sent && send(step, Form::kText);
   if (!sent || PQpipelineSync(connection_) == 0) lost();
   if (!good() || !flush()) return false;
 

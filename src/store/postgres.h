@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,10 @@
 #include "weir/time/system_clock.h"
 
 namespace weir::store {
+
+inline bool is_postgresql(std::string_view where) {
+  return where.starts_with("postgresql://") || where.starts_with("postgres://");
+}
 
 // Numbers in the byte order of the wire.
 void append_number(std::string& bytes, std::integral auto value) {
@@ -39,6 +44,7 @@ Number take_number(std::string_view& bytes) {
 
 // A parameter in PostgreSQL's binary form.
 struct Parameter {
+  static constexpr Oid kBytes = 17;
   static constexpr Oid kInt8 = 20;
   static constexpr Oid kText = 25;
   static constexpr Oid kTimestampTz = 1184;
@@ -50,7 +56,7 @@ struct Parameter {
   static Parameter text(std::string_view value);
 };
 
-// An array of numbers (kInt8, kTimestampTz) or texts, filled one by one.
+// An array of numbers (kInt8, kTimestampTz), texts or bytes, filled one by one.
 class ArrayParameter {
  public:
   ArrayParameter(Oid element, std::size_t size);
@@ -64,9 +70,27 @@ class ArrayParameter {
   std::string bytes_;
 };
 
+// One column of a list, as an array.
+template <class Items, class Value>
+Parameter column(Oid element, const Items& items, Value value) {
+  ArrayParameter array{element, items.size()};
+  for (const auto& item : items) array.add(value(item));
+  return array.take();
+}
+template <class Items, class Value>
+Parameter texts(const Items& items, Value value) {
+  return column(Parameter::kText, items, value);
+}
+template <class Items, class Value>
+Parameter numbers(const Items& items, Value value) {
+  return column(Parameter::kInt8, items, value);
+}
+
 class Postgres {
  public:
-  explicit Postgres(const Options& options);  // connects
+  // Connects. What the server acknowledges it will not forget, and it gives up on a lock before we
+  // give up on the server.
+  explicit Postgres(const Options& options);
   ~Postgres();
   Postgres(const Postgres&) = delete;
   Postgres& operator=(const Postgres&) = delete;
@@ -85,6 +109,8 @@ class Postgres {
     bool is_null(int row, int column) const { return PQgetisnull(get(), row, column) != 0; }
     std::int64_t number(int row, int column) const;
     std::string_view text(int row, int column) const;
+    // A BIGINT of an answer to ask(); 0 if it is none.
+    std::int64_t binary_number(int row, int column) const;
   };
 
   // Statements without parameters, separated by semicolons; the answer is that of the last.
@@ -100,6 +126,15 @@ class Postgres {
   // A division by zero, which a statement can make on purpose, is no failure: it undoes all, and
   // the result is false.
   bool together(const std::vector<Step>& steps);
+  // One statement, whose answer is binary.
+  Answer ask(const Step& step);
+
+  bool has_table(const std::string& table);
+  // Runs those of `migrations` that it has not had yet, within the caller's transaction; kTooNew if
+  // it has had more. Their number stands in the table `schema`; `before` is that of a database
+  // without such a table.
+  void migrate(const std::string& schema, std::span<const char* const> migrations,
+               std::size_t before = 0);
 
   const std::string& where() const { return where_; }  // without user and password
   bool good() const { return !failure_; }
@@ -109,9 +144,12 @@ class Postgres {
  private:
   void connect(const Options& options);
   bool wait(short events);
+  enum class Form : int { kText = 0, kBinary = 1 };  // of the answer
+  bool send(const Step& step, Form form);
   bool flush();
   bool arrived();
   Answer next();
+  Answer last();
   void lost();
   void check(const PGresult* result);
 

@@ -58,22 +58,6 @@ constexpr const char* kPutDomains =
     " ON CONFLICT (domain) DO UPDATE SET (request_count, window_start, updated_at) ="
     " (excluded.request_count, excluded.window_start, excluded.updated_at)";
 
-// One column of a list, as an array.
-template <class Item, class Value>
-Parameter column(Oid element, const std::vector<Item>& items, Value value) {
-  ArrayParameter array{element, items.size()};
-  for (const Item& item : items) array.add(value(item));
-  return array.take();
-}
-template <class Item, class Value>
-Parameter texts(const std::vector<Item>& items, Value value) {
-  return column(Parameter::kText, items, value);
-}
-template <class Item, class Value>
-Parameter numbers(const std::vector<Item>& items, Value value) {
-  return column(Parameter::kInt8, items, value);
-}
-
 // On the wire a time is the microseconds since the year 2000.
 template <class Value>
 Parameter times(const std::vector<DomainState>& states, Value value) {
@@ -137,8 +121,9 @@ class CopiedRow {
 class PostgresqlStore final : public Store {
  public:
   explicit PostgresqlStore(const Options& options) : db_(options) {
-    begin(options);
-    migrate();
+    // One at a time migrates and takes over; the transaction ends in take_over_as_in().
+    db_.run("BEGIN; SELECT pg_advisory_xact_lock(hashtext('weir_schema'))");
+    db_.migrate("weir_schema", kMigrations, db_.has_table("rate_limiter_state") ? 1 : 0);
     take_over_as_in(options);
   }
 
@@ -174,40 +159,6 @@ class PostgresqlStore final : public Store {
   std::uint64_t commits() const override { return writer_.commits; }
 
  private:
-  // One at a time migrates and takes over; the transaction ends in take_over_as_in(). The server
-  // gives up on a lock before we give up on the server.
-  void begin(const Options& options) {
-    const auto timeout = ceil<milliseconds>(options.timeout * 3 / 4).count();
-    db_.run(
-        fmt::format("SET lock_timeout = {0}; SET idle_in_transaction_session_timeout = {0};"
-                    "SELECT set_config('synchronous_commit', 'on', false)"
-                    " WHERE current_setting('synchronous_commit') = 'off';"
-                    "BEGIN; SELECT pg_advisory_xact_lock(hashtext('weir_schema'))",
-                    timeout));
-  }
-
-  bool has_table(const char* table) {
-    const auto answer = db_.run(fmt::format("SELECT to_regclass('{}')", table));
-    return answer && !answer.is_null(0, 0);
-  }
-
-  void migrate() {
-    std::size_t version = 0;
-    if (has_table("weir_schema")) {
-      const auto answer = db_.run("SELECT version FROM weir_schema");
-      if (answer.rows() > 0) version = static_cast<std::size_t>(answer.number(0, 0));
-    } else {
-      version = has_table("rate_limiter_state") ? 1 : 0;
-      db_.run(
-          "CREATE TABLE weir_schema (version INTEGER NOT NULL);"
-          "INSERT INTO weir_schema VALUES (0)");
-    }
-    if (version > kMigrations.size()) db_.fail(too_new(version, db_.where()));
-    if (version == kMigrations.size()) return;
-    while (db_.good() && version < kMigrations.size()) db_.run(kMigrations[version++]);
-    db_.run(fmt::format("UPDATE weir_schema SET version = {}", version));
-  }
-
   void take_over_as_in(const Options& options) {
     const auto stored = read_writer("FOR UPDATE");
     if (!db_.good()) return;

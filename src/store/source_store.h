@@ -89,5 +89,7 @@ class SourceStore {
 // `where` as the journal's: a path (to which "-sources" is added) or postgresql://…; empty: in
 // memory alone. One process at a time has it: kInUse.
 Outcome<std::unique_ptr<SourceStore>> open_sources(const Options& options);
+Outcome<std::unique_ptr<SourceStore>> open_sqlite_sources(const Options& options);
+Outcome<std::unique_ptr<SourceStore>> open_postgresql_sources(const Options& options);
 
 }  // namespace weir::store

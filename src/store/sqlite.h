@@ -5,10 +5,12 @@
 #pragma once
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,16 +18,28 @@
 
 namespace weir::store {
 
+// The file itself, whatever symbolic links lead to it; made with rights for its owner alone.
+Outcome<std::string> make_file(const std::string& where);
+
 class Sqlite {
  public:
-  // The file must exist.
+  static constexpr const char* kInMemory = ":memory:";
+
+  // The file must exist, or be kInMemory. It gets a log (WAL), which is synced as the options say.
   Sqlite(std::string path, const Options& options);
-  // A transaction that is open is rolled back.
+  // A transaction that is open is rolled back. The log of a file that was moved goes: it must not
+  // be read as that of the one in its place.
   ~Sqlite();
   Sqlite(const Sqlite&) = delete;
   Sqlite& operator=(const Sqlite&) = delete;
 
   void run(const char* sql);
+  bool has_table(std::string_view table);
+  // Runs those of `migrations` that it has not had yet, within the caller's transaction; kTooNew if
+  // it has had more. Their number stands in the table `schema`; `before` is that of a database
+  // without such a table.
+  void migrate(const std::string& schema, std::span<const char* const> migrations,
+               std::size_t before = 0);
   std::int64_t changes() const { return sqlite3_changes64(db_); }
 
   // Copies the log into the database.
@@ -35,8 +49,10 @@ class Sqlite {
   };
   // Whether all of it was copied.
   bool checkpoint(Checkpoint how);
-  // How many pages the log had after the last commit.
-  int log_pages() const { return log_pages_; }
+  // Whether the log has come, by the last commit, to where SQLite itself would copy it.
+  bool log_is_long() const { return log_pages_ >= 1000; }
+  // Whether another file, or none, has its name now.
+  bool moved() const { return Identity::of(path_) != file_; }
 
   bool good() const { return !failure_; }
   Outcome<void> outcome() const;
@@ -44,12 +60,31 @@ class Sqlite {
 
  private:
   friend class Statement;
+
+  // One file under one name, and not another that was put there.
+  struct Identity {
+    dev_t device = 0;
+    ino_t inode = 0;
+
+    static Identity of(const std::string& path);
+    friend bool operator==(const Identity&, const Identity&) = default;
+  };
+
+  void use_log();
+  std::string log_path() const { return path_ + "-wal"; }
   void check(int code);
 
   const std::string path_;
+  const Identity file_;
+  Identity log_;  // since the first commit
   sqlite3* db_ = nullptr;
   int log_pages_ = 0;
   std::optional<Failure> failure_;
+};
+
+// Bytes that are no text.
+struct Blob {
+  std::string_view bytes;
 };
 
 class Statement {
@@ -59,7 +94,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Texts must live until the statement has run.
+  // Texts and blobs must live until the statement has run.
   template <class... Values>
   Statement& with(const Values&... values) {
     int column = 0;
@@ -78,12 +113,14 @@ class Statement {
   bool is_number(int column) const;
   std::int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
   std::string_view text(int column) const;
+  std::string_view blob(int column) const;
 
  private:
   void bind(int column, std::integral auto value) {
     if (db_.good()) sqlite3_bind_int64(statement_, column, static_cast<std::int64_t>(value));
   }
   void bind(int column, std::string_view value);
+  void bind(int column, Blob value);
 
   Sqlite& db_;
   sqlite3_stmt* statement_ = nullptr;

@@ -1,17 +1,13 @@
 // The store in an SQLite file.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 
 #include "store/columns.h"
 #include "store/lock_file.h"
 #include "store/sqlite.h"
-#include "store/system_fault.h"
 
 namespace weir::store {
 namespace {
@@ -37,45 +33,17 @@ constexpr std::array kMigrations{
     "INSERT INTO weir_writer VALUES (0, 0, 0, '')",
 };
 
-// Where SQLite itself would copy its log into the database.
-constexpr int kLogPagesMax = 1000;
-
-// One file under one name, and not another that was put there.
-struct Identity {
-  dev_t device = 0;
-  ino_t inode = 0;
-
-  static Identity of(const std::string& path) {
-    struct stat found{};
-    return stat(path.c_str(), &found) == 0 ? Identity{found.st_dev, found.st_ino} : Identity{};
-  }
-  friend bool operator==(const Identity&, const Identity&) = default;
-};
-
 class SqliteStore final : public Store {
  public:
   SqliteStore(LockFile lock, std::string path, const Options& options)
-      : lock_(std::move(lock)),
-        path_(std::move(path)),
-        file_(Identity::of(path_)),
-        db_(path_, options) {
-    db_.run(options.sync == Sync::kPower ? "PRAGMA synchronous = FULL"
-                                         : "PRAGMA synchronous = NORMAL");
-    db_.run("PRAGMA cache_size = -16384");  // KiB: a large batch is not written twice
-    use_log();
+      : lock_(std::move(lock)), path_(std::move(path)), db_(path_, options) {
     // Perhaps a sync has failed: what the log holds is written once more, into the database.
     if (options.epoch != 0) db_.checkpoint(Sqlite::Checkpoint::kAll);
     db_.run("BEGIN IMMEDIATE");
-    migrate();
+    db_.migrate("weir_schema", kMigrations, db_.has_table("rate_limiter_state") ? 1 : 0);
     take_over_as_in(options);
     db_.run("COMMIT");
-    log_ = Identity::of(log_path());
     if (db_.good()) statements_.emplace(db_);
-  }
-
-  ~SqliteStore() override {
-    // The log of a database that is gone must not be read as that of the one in its place.
-    if (moved() && Identity::of(log_path()) == log_) unlink(log_path().c_str());
   }
 
   Outcome<void> outcome() const { return db_.outcome(); }
@@ -101,10 +69,10 @@ class SqliteStore final : public Store {
     db_.run("BEGIN IMMEDIATE");
     if (db_.good()) write(batch);
     db_.run("COMMIT");
-    const bool gone = db_.good() && moved();
+    const bool gone = db_.good() && db_.moved();
     // A database that was moved away is complete in its new place.
-    const bool copied = (gone || db_.log_pages() >= kLogPagesMax) &&
-                        db_.checkpoint(Sqlite::Checkpoint::kWhatIsFree);
+    const bool copied =
+        (gone || db_.log_is_long()) && db_.checkpoint(Sqlite::Checkpoint::kWhatIsFree);
     if (gone) refuse_writer(std::nullopt);
     if (db_.good()) {
       ++writer_.commits;
@@ -138,35 +106,6 @@ class SqliteStore final : public Store {
     Statement put;
     Statement put_domain;
   };
-
-  void use_log() {
-    Statement mode{db_, "PRAGMA journal_mode = WAL"};
-    if (mode.next() && mode.text(0) != "wal") {
-      db_.fail({Fault::kAway, fmt::format("{}: the file system cannot hold a log (WAL)", path_)});
-    }
-  }
-
-  bool has_table(std::string_view table) {
-    Statement query{db_, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"};
-    return query.with(table).next();
-  }
-
-  void migrate() {
-    std::size_t version = 0;
-    if (has_table("weir_schema")) {
-      Statement query{db_, "SELECT version FROM weir_schema"};
-      if (query.next()) version = static_cast<std::size_t>(query.number(0));
-    } else {
-      version = has_table("rate_limiter_state") ? 1 : 0;
-      db_.run(
-          "CREATE TABLE weir_schema (version INTEGER NOT NULL);"
-          "INSERT INTO weir_schema VALUES (0)");
-    }
-    if (version > kMigrations.size()) db_.fail(too_new(version, path_));
-    if (version == kMigrations.size()) return;
-    while (db_.good() && version < kMigrations.size()) db_.run(kMigrations[version++]);
-    Statement{db_, "UPDATE weir_schema SET version = ?"}.with(version).run();
-  }
 
   void take_over_as_in(const Options& options) {
     const auto stored = read_writer();
@@ -264,33 +203,13 @@ class SqliteStore final : public Store {
     }
   }
 
-  std::string log_path() const { return path_ + "-wal"; }
-  bool moved() const { return Identity::of(path_) != file_; }
-
   LockFile lock_;  // given back after the database is closed
   const std::string path_;
-  const Identity file_;
-  Identity log_;
   Sqlite db_;
   std::optional<Statements> statements_;
   Writer writer_;
   bool older_copy_ = false;
 };
-
-// The file itself, whatever symbolic links lead to it; made with rights for its owner alone.
-Outcome<std::string> make_file(const std::string& where) {
-  const auto failure = [&](int error) { return std::unexpected(system_failure(where, error)); };
-  std::error_code error;
-  const auto path = std::filesystem::weakly_canonical(where, error);
-  if (error) return failure(error.value());
-  if (where.empty() || !path.has_filename()) return failure(ENOENT);
-  if (std::filesystem::is_directory(path, error)) return failure(EISDIR);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor >= 0) close(descriptor);
-  // An existing file is not opened here: closing it would drop the locks of SQLite in this process.
-  if (descriptor < 0 && errno != EEXIST) return failure(errno);
-  return path.string();
-}
 
 // How many commits the database itself holds; nothing if it cannot be read.
 std::optional<std::uint64_t> commits_without_log(const std::string& path) {

@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include "store/postgres.h"
+
 namespace weir::store {
 
 std::string_view name(Fault fault) {
@@ -18,9 +20,7 @@ std::string_view name(Fault fault) {
 }
 
 Outcome<std::unique_ptr<Store>> open(const Options& options) {
-  const bool url =
-      options.where.starts_with("postgresql://") || options.where.starts_with("postgres://");
-  return url ? open_postgresql(options) : open_sqlite(options);
+  return is_postgresql(options.where) ? open_postgresql(options) : open_sqlite(options);
 }
 
 }  // namespace weir::store
