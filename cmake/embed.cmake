@@ -12,10 +12,11 @@ function(weir_embed target header)
     else()
       cmake_path(GET file FILENAME name)
     endif()
-    # Not as a string literal, which may have 64 KiB and no zeros.
+    # Not as a string literal, which may have 64 KiB and no zeros. Not inline: every header has its
+    # own of these names.
     file(READ ${file} bytes HEX)
     string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${bytes}")
-    string(APPEND arrays "inline constexpr char kBytes${count}[] = {${bytes}};\n")
+    string(APPEND arrays "constexpr char kBytes${count}[] = {${bytes}};\n")
     string(APPEND entries "    {\"${name}\", {kBytes${count}, sizeof kBytes${count}}},\n")
     math(EXPR count "${count} + 1")
   endforeach()
@@ -25,7 +26,7 @@ function(weir_embed target header)
 #include <utility>
 
 @arrays@
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, @count@> kEmbedded = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, @count@> kEmbedded = {{
 @entries@}};
 ")
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})

@@ -27,8 +27,8 @@
 namespace weir::redis {
 
 struct Options {
-  // redis://[[user]:password@ or user@]host[:6379][/db], rediss:// the same with the certificate verified,
-  // unix:///path[?db=N].
+  // redis://[[user]:password@ or user@]host[:6379][/db], rediss:// the same with the certificate
+  // verified, unix:///path[?db=N].
   std::string url;
   std::string ca_file;        // trusted beside the system's authorities; empty: those alone
   std::string name = "weir";  // CLIENT SETNAME
