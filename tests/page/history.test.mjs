@@ -1,0 +1,103 @@
+// A daemon with a day behind it, in simulated time.
+import assert from 'node:assert/strict';
+import test, { after } from 'node:test';
+
+import * as h from './harness.mjs';
+
+// It is 14:00.
+const daemon = h.PageDaemon.start({ after }, [
+  {
+    name: 'anthropic',
+    domain: 'api.anthropic.com',
+    tokens_per_minute: 300_000,
+    max_concurrency: 16,
+    limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
+    budget: { usd: 40.6, per: '1d' },
+  },
+]);
+
+// When the first figure was on the screen, in ms since the navigation began.
+function watch_for_data() {
+  new MutationObserver((_, observer) => {
+    if (document.querySelector('[data-testid=gauge] [role=meter]') === null) return;
+    observer.disconnect();
+    requestAnimationFrame(() => setTimeout(() => (window.data_at = performance.now())));
+  }).observe(document, { childList: true, subtree: true });
+}
+
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+
+test("tells when the day's budget will have ended", async (t) => {
+  const page = await h.open(t, `${(await daemon).url}/#/provider/anthropic`);
+  const forecast = await h.reads(page.getByTestId('forecast'), /ends at 17:\d\d at this pace/);
+  assert.match(forecast, /resets tomorrow at 00:00/);
+  const warning = page.locator('[data-testid=warning][data-code=budget_ends]');
+  const told = await h.reads(warning, /anthropic/);
+  assert.match(told, /At this pace .* ends in 3\.\d h, 6\.\d h before it resets/);
+});
+
+test('a day is on the screen within half a second', async (t) => {
+  const page = await h.open(t, 'about:blank');
+  await page.addInitScript(watch_for_data);
+  const loads = [];
+  for (let i = 0; i < 5; ++i) {
+    await page.goto(`${(await daemon).url}/?${i}`);
+    await page.waitForFunction(() => window.data_at !== undefined);
+    loads.push(Math.round(await page.evaluate(() => window.data_at)));
+  }
+  t.diagnostic(`first data after ${loads} ms`);
+  assert.ok(median(loads) <= 500, `${loads} ms`);
+
+  await page.getByTestId('span-24h').click();
+  await page.getByRole('img', { name: /Mean time of a call, 14:\d\d to 14:\d\d/ }).waitFor();
+  await page.getByTestId('span-1h').click();
+  await page.getByRole('img', { name: /Mean time of a call, 1[23]:\d\d to 1[34]:\d\d/ }).waitFor();
+});
+
+// S3.9
+test('says that the API is slower than usual, and that it is not us', async (t) => {
+  const { url } = await daemon;
+  const page = await h.open(t, `${url}/#/provider/anthropic`);
+  const permits = [];
+  for (let i = 0; i < 4; ++i) {
+    const { body } = await h.post({ url }, '/v1/acquire', { resource: 'anthropic', agent: 'late' });
+    permits.push(body.permit);
+  }
+  await (await daemon).pass(90);
+  for (const id of permits) {
+    await h.post({ url }, `/v1/permits/${id}`, undefined, { method: 'DELETE' });
+  }
+  await (await daemon).pass(1);
+  const told = await h.reads(page.locator('[data-testid=warning][data-code=api_slow]'), /API/);
+  assert.match(told, /The API takes 90 s, \d+\.\d times as long[^]*it is not us/);
+  await page.locator('[data-testid=verdict][data-cause=api]').waitFor();
+});
+
+test("after an hour's events the page takes less than 50 MB", async (t) => {
+  const tap = await h.Tap.start(t, (await daemon).address);
+  const page = await h.open(t, tap.url);
+  await page.getByRole('img', { name: /Use of limits/ }).waitFor();
+  const session = await page.context().newCDPSession(page);
+  const heap = async () => {
+    await session.send('HeapProfiler.collectGarbage');
+    const { usedSize, backingStorageSize = 0 } = await session.send('Runtime.getHeapUsage');
+    return (usedSize + backingStorageSize) / 1e6;
+  };
+  const before = await heap();
+  const kPiece = 20; // more at once is more than a watcher may lag behind
+  const already = tap.events.get('live') ?? 0;
+  for (let second = kPiece; second <= 3600; second += kPiece) {
+    await (await daemon).step(kPiece);
+    await h.eventually(() => tap.events.get('live') - already >= second, `${second} events`);
+    tap.received.length = 0;
+  }
+  assert.ok(tap.events.get('point') >= 360);
+  const { time_ms } = (await h.post(await daemon, '/v1/live', undefined, { method: 'GET' })).body;
+  const clock = new Date(time_ms).toISOString().slice(11, 19);
+  await h.reads(page.getByTestId('pulse'), new RegExp(clock));
+  await page.getByRole('img', { name: /Use of limits, 14:\d\d to 15:\d\d/ }).waitFor();
+  const used = await heap();
+  t.diagnostic(`heap ${before.toFixed(1)} MB, after an hour ${used.toFixed(1)} MB`);
+  assert.ok(used < 50, `${used} MB`);
+  assert.deepEqual(page.troubles, []);
+});

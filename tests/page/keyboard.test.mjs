@@ -1,0 +1,156 @@
+// The page without a mouse, and as a screen reader has it.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import * as h from './harness.mjs';
+
+const limits = [{ unit: 'requests', amount: 2, per: '1s', algorithm: 'token_bucket', burst: 1 }];
+const kControls = new Set([
+  'button', 'checkbox', 'combobox', 'link', 'meter', 'radio', 'searchbox', 'slider', 'spinbutton',
+  'switch', 'tab', 'textbox',
+]);
+
+async function daemon(t) {
+  const fake = await h.fake_provider(t);
+  return h.Weir.start(t, ['one', 'two', 'three'].map((name) => h.provider(name, fake, { limits })));
+}
+
+const focused = (locator) => locator.evaluate((node) => node === document.activeElement);
+
+// Whoever looks must see where the focus is.
+const focus_shows = (page) =>
+  page.evaluate(() => {
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(document.activeElement);
+    return (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 1) || boxShadow !== 'none';
+  });
+
+async function tab_to(page, locator) {
+  for (let presses = 0; presses < 60; ++presses) {
+    await page.keyboard.press('Tab');
+    assert.ok(await focus_shows(page), 'the focus can be seen');
+    if (await focused(locator)) return;
+  }
+  throw new Error(`Tab never reaches ${locator}`);
+}
+
+test('everything can be reached and done with the keyboard alone', async (t) => {
+  const weir = await daemon(t);
+  const page = await h.open(t, weir.url);
+  await h.live(page);
+  await page.keyboard.press('Tab');
+  assert.match(await page.evaluate(() => document.activeElement.innerText), /skip/i);
+  await page.keyboard.press('Enter');
+  assert.ok(await focused(page.getByRole('main')));
+  await page.reload();
+  await h.live(page);
+
+  await tab_to(page, page.getByTestId('provider-list').getByRole('link', { name: /two/ }));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'two' }).waitFor();
+  const pause = page.getByTestId('pause');
+  await tab_to(page, pause);
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog', { name: /Pause two/ });
+  await dialog.waitFor();
+  for (let i = 0; i < 5; ++i) {
+    await page.keyboard.press('Tab');
+    const inside = await page.evaluate(() => {
+      const { activeElement, body } = document;
+      return activeElement === body || activeElement.closest('dialog') !== null;
+    });
+    assert.ok(inside, 'the focus stays in the dialog');
+  }
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  await h.eventually(() => focused(pause), 'the focus returns to the button');
+
+  await tab_to(page, page.getByRole('button', { name: 'Change requests per 1s' }));
+  await page.keyboard.press('Enter');
+  await h.eventually(() => focused(page.getByTestId('dialog-amount')), 'the amount has the focus');
+  await page.keyboard.type('5');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  const { limits: now } = await weir.get('/v1/resources/two');
+  assert.equal(now[0].spec.amount, 5);
+
+  await page.goBack();
+  await h.eventually(() => new URL(page.url()).hash === '' || page.url().endsWith('#/'), 'back');
+});
+
+async function tree(page) {
+  const session = await page.context().newCDPSession(page);
+  const { nodes } = await session.send('Accessibility.getFullAXTree');
+  await session.detach();
+  return nodes
+    .filter(({ ignored }) => !ignored)
+    .map(({ role, name, properties = [] }) => ({
+      role: role?.value,
+      name: name?.value ?? '',
+      level: properties.find((property) => property.name === 'level')?.value.value,
+    }));
+}
+
+function assert_well_formed(nodes, where) {
+  const of = (role) => nodes.filter((node) => node.role === role);
+  const nameless = nodes.filter(({ role, name }) => kControls.has(role) && name.trim() === '');
+  assert.deepEqual(nameless, [], `${where}: every control has a name`);
+  assert.deepEqual(of('image').filter(({ name }) => name === ''), [], `${where}: pictures too`);
+  assert.equal(of('main').length, 1, `${where}: one main`);
+  const levels = of('heading').map(({ level }) => level);
+  assert.equal(levels.filter((level) => level === 1).length, 1, `${where}: one first heading`);
+  levels.reduce((before, level) => {
+    assert.ok(level <= before + 1, `${where}: headings ${levels} leave none out`);
+    return level;
+  });
+}
+
+test('has names, landmarks and headings in order, and no state by colour alone', async (t) => {
+  const weir = await daemon(t);
+  const names = ['planner-1', 'reviewer-2', 'researcher-3', 'writer-4', 'writer-5'];
+  h.agents(t, names, (name, signal) => h.call(weir, 'one', name, { signal }));
+  await h.post(weir, '/v1/resources/two/pause');
+  const page = await h.open(t, `${weir.url}/#/provider/one`);
+  await page.locator('[data-testid=warning][data-code=congestion]').waitFor();
+  await page.getByRole('img', { name: /Use of limits/ }).waitFor();
+  const nodes = await tree(page);
+  assert_well_formed(nodes, 'a provider');
+  const of = (role) => nodes.filter((node) => node.role === role).map(({ name }) => name);
+  assert.equal(of('banner').length, 1);
+  assert.ok(of('navigation').every((name) => name !== ''), 'navigations are told apart');
+  const links = of('link').join('\n');
+  assert.match(links, /one.*warning|warning.*one/i);
+  assert.match(links, /two.*paused|paused.*two/i);
+  assert.match(links, /three.*(open|quiet)|open.*three/i);
+  assert.match(of('image').join('\n'), /Critical|Warning/);
+
+  for (const at of ['events', 'sources']) {
+    await page.goto(`${weir.url}/#/${at}`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    assert_well_formed(await tree(page), at);
+  }
+  await page.goto(`${weir.url}/#/provider/one`);
+  await page.getByTestId('drain').click();
+  await page.getByRole('dialog').waitFor();
+  const asked = await tree(page);
+  assert.ok(asked.some(({ role, name }) => role === 'dialog' && name !== ''));
+});
+
+test('warnings are announced when they come, not each time that a figure moves', async (t) => {
+  const weir = await daemon(t);
+  const page = await h.open(t, weir.url);
+  await h.live(page);
+  const said = await page.evaluateHandle(() => {
+    const all = [];
+    const polite = document.querySelector('[aria-live=polite]');
+    new MutationObserver(() => all.push(polite.textContent)).observe(polite, {
+      childList: true, characterData: true, subtree: true,
+    });
+    return all;
+  });
+  await h.post(weir, '/v1/resources/two/pause');
+  await h.eventually(async () => /two/.test(await said.evaluate((a) => a.join())), 'announced');
+  const clock = () => page.getByTestId('pulse').innerText();
+  const before = await clock();
+  await h.eventually(async () => (await clock()) !== before, 'a second passes');
+  assert.equal(await said.evaluate((all) => new Set(all).size === all.length), true);
+});

@@ -1,0 +1,155 @@
+// Who may do what from the page, and what comes of it.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import * as h from './harness.mjs';
+
+const tokens = {
+  admin: 'admin-0123456789abcdef',
+  read: 'read-0123456789abcdef',
+  client: 'client-0123456789abcdef',
+};
+
+async function guarded(t, providers) {
+  const directory = await h.temporary_directory(t);
+  const main = await h.write_secret(directory, 'weir.json', {
+    auth: {
+      tokens: Object.entries(tokens).map(([scope, token]) => ({ name: `${scope}s`, scope, token })),
+    },
+  });
+  return h.Weir.start(t, providers, ['--config', main]);
+}
+
+const paid = (fake) =>
+  h.provider('paid', fake, {
+    limits: [
+      { unit: 'requests', amount: 60, per: '1m', algorithm: 'token_bucket', burst: 60 },
+      { unit: 'tokens', amount: 5000, per: '1h', algorithm: 'sliding_window' },
+    ],
+  });
+
+const event = (page, text) =>
+  page.locator('[data-testid=event][data-type=operated]', { hasText: text });
+
+async function answer(page, testid, button) {
+  await page.getByTestId(testid).first().click();
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor();
+  await dialog.getByRole('button', { name: button }).click();
+  await dialog.waitFor({ state: 'hidden' });
+}
+
+test('an operator changes a limit, and all others stay as they were', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const before = await weir.get('/v1/resources/paid');
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  const change = page.getByRole('button', { name: 'Change requests per 1m' });
+  await change.click();
+  await h.reads(page.getByRole('dialog'), /paid[^]*requests per 1m/);
+  await page.getByTestId('dialog-amount').fill('7');
+  await page.getByTestId('dialog-cancel').click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.deepEqual(await weir.get('/v1/resources/paid'), before, 'cancelled: nothing has changed');
+
+  await change.click();
+  await page.getByTestId('dialog-amount').fill('120');
+  await page.getByTestId('dialog-confirm').click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await h.reads(page.getByTestId('notice'), /changed/);
+  const after = await weir.get('/v1/resources/paid');
+  const specs = ({ limits }) => limits.map(({ spec }) => spec);
+  const wanted = specs(before).map((s) => (s.unit === 'requests' ? { ...s, amount: 120 } : s));
+  assert.deepEqual(specs(after), wanted);
+  await h.reads(event(page, 'paid'), /changed the limits of paid/);
+  assert.deepEqual(page.troubles, []);
+});
+
+test('what the daemon refuses is said in the dialog', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  await page.getByRole('button', { name: 'Change requests per 1m' }).click();
+  await h.post(weir, '/v1/resources/paid', undefined, { method: 'DELETE' });
+  await page.getByTestId('dialog-confirm').click();
+  await h.reads(page.getByTestId('dialog-problem'), /paid/);
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+});
+
+test('an operator pauses, drains and resumes, each after a question', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  const state = async () => (await weir.get('/v1/live')).resources[0].state;
+  await page.getByTestId('pause').click();
+  await h.reads(page.getByRole('dialog'), /Pause paid\?/);
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.equal(await state(), 'open', 'Escape changes nothing');
+
+  await answer(page, 'pause', 'Pause');
+  assert.equal(await state(), 'paused');
+  await h.reads(page.getByTestId('state'), /paused/);
+  await h.reads(page.locator('[data-testid=warning][data-code=paused]'), /paid/);
+  await event(page, 'paused paid').waitFor();
+
+  const waiting = h.post(weir, '/v1/acquire', { resource: 'paid', agent: 'w', wait_ms: 60_000 });
+  await h.reads(page.getByTestId('queue'), /w/);
+  await answer(page, 'drain', 'Cancel');
+  assert.equal((await weir.get('/v1/live')).resources[0].waiting, 1, 'cancelled: it waits still');
+  await answer(page, 'drain', 'Drain queue');
+  assert.equal((await waiting).status, 503);
+  await event(page, 'drained the queue of paid').waitFor();
+
+  await answer(page, 'resume', 'Resume');
+  assert.equal(await state(), 'open');
+  await event(page, 'resumed paid').waitFor();
+  await h.reads(page.getByTestId('state'), /open/);
+  await page.getByTestId('all-clear').waitFor();
+  await page.getByTestId('nav-events').click();
+  await event(page, 'paused paid').waitFor();
+});
+
+test('asks for a token, says when it is wrong, and keeps it in this tab alone', async (t) => {
+  const weir = await guarded(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, weir.url);
+  const give = async (token) => {
+    await page.getByLabel('Token').fill(token);
+    await page.keyboard.press('Enter');
+  };
+  await h.reads(page.getByTestId('token-form'), /wants a token/);
+  await give('wrong-0123456789abcdef');
+  await h.reads(page.getByTestId('token-form'), /does not know this token/);
+  await give(tokens.client);
+  await h.reads(page.getByTestId('token-form'), /may not|scope/);
+  await give(tokens.admin);
+  await h.live(page);
+  await answer(page, 'pause', 'Pause');
+  await event(page, 'admins paused paid').waitFor();
+
+  const kept = await page.evaluate(() => ({
+    local: { ...localStorage },
+    cookies: document.cookie,
+    address: location.href,
+  }));
+  assert.deepEqual(kept, { local: {}, cookies: '', address: `${weir.url}/` });
+  for (const { url } of page.requests) {
+    for (const token of Object.values(tokens)) assert.ok(!url.includes(token), url);
+  }
+  await page.reload();
+  await h.live(page);
+  const other = await page.context().newPage();
+  await other.goto(weir.url);
+  await other.getByTestId('token-form').waitFor();
+});
+
+test('who may only look is offered nothing to change', async (t) => {
+  const weir = await guarded(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  await page.getByLabel('Token').fill(tokens.read);
+  await page.keyboard.press('Enter');
+  await h.live(page);
+  await page.getByTestId('gauge').first().waitFor();
+  for (const testid of ['pause', 'drain', 'resume', 'change-limit']) {
+    assert.equal(await page.getByTestId(testid).count(), 0, testid);
+  }
+  await h.reads(page.getByTestId('daemon'), /look/);
+});

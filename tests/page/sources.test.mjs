@@ -1,0 +1,68 @@
+// What Weir fetches by itself, on the page; the outside world is a local server.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import test from 'node:test';
+
+import * as h from './harness.mjs';
+
+const html = '<!DOCTYPE html><h1>Hello</h1><script>window.injected = 1</script>';
+
+async function world(t) {
+  const pages = {
+    '/oil': [200, 'application/json', '{"barrel_usd":71.5}'],
+    '/html': [200, 'text/html', html],
+    '/broken': [500, 'text/plain', 'not today'],
+  };
+  const server = http.createServer(({ url }, response) => {
+    const [status, type, body] = pages[url] ?? [404, 'text/plain', ''];
+    response.writeHead(status, { 'content-type': type }).end(body);
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+// S4.8
+test('sources are listed with their last result, and a body is shown as text', async (t) => {
+  const outside = await world(t);
+  const weir = await h.Weir.start(t, []);
+  for (const name of ['oil', 'html', 'broken']) {
+    const body = { url: `${outside}/${name}`, every: '1h' };
+    const { status } = await h.post(weir, `/v1/sources/${name}`, body, { method: 'PUT' });
+    assert.ok(status < 300, `${status}`);
+  }
+  const fetched = async () => (await weir.get('/v1/sources')).sources.every(({ last }) => last);
+  await h.eventually(fetched, 'all are fetched', 10_000);
+  const page = await h.open(t, weir.url);
+  await page.getByTestId('nav-sources').click();
+  await h.reads(page.getByTestId('sources-summary'), /3 sources.*1 failing/);
+  const row = (name) => page.locator(`[data-testid=source][data-name=${name}]`);
+  await h.reads(row('oil'), /127\.0\.0\.1[^]*scheduled[^]*1 h[^]*200/);
+  await h.reads(row('broken'), /backing off[^]*500/);
+
+  await page.getByRole('link', { name: 'oil' }).click();
+  await page.getByRole('heading', { level: 1, name: 'oil' }).waitFor();
+  await h.reads(page.getByTestId('source-results'), /200/);
+  await h.reads(page.getByTestId('source-body'), /^\{"barrel_usd":71\.5\}$/);
+
+  await page.goBack();
+  await page.getByRole('link', { name: 'html' }).click();
+  assert.equal(await h.reads(page.getByTestId('source-body'), /script/), html);
+  assert.equal(await page.evaluate(() => window.injected), undefined);
+  assert.equal(await page.locator('main script').count(), 0);
+
+  const { headers } = await fetch(`${weir.url}/v1/sources/html/body`);
+  assert.doesNotMatch(headers.get('content-type'), /html/);
+  assert.equal(headers.get('x-content-type-options'), 'nosniff');
+  assert.match(headers.get('content-security-policy'), /sandbox/);
+  assert.deepEqual(page.troubles, []);
+});
+
+test('an empty list says how to add a source', async (t) => {
+  const weir = await h.Weir.start(t, []);
+  const page = await h.open(t, `${weir.url}/#/sources`);
+  await h.reads(page.getByTestId('no-sources'), /weir add/);
+});

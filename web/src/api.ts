@@ -1,0 +1,77 @@
+// Requests to the daemon. A token lives in this tab alone and goes into a header.
+import { signal } from "@preact/signals";
+import type { Problem } from "./wire";
+
+const kToken = "weir.token";
+
+/** Set when the daemon wants a token that it was not given: why, in a sentence. */
+export const tokenWanted = signal<string | null>(null);
+
+/** An answer that is not the one hoped for. `status` 0: there was no answer. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export function hasToken(): boolean {
+  return sessionStorage.getItem(kToken) !== null;
+}
+
+export function setToken(token: string): void {
+  if (token === "") sessionStorage.removeItem(kToken);
+  else sessionStorage.setItem(kToken, token);
+  tokenWanted.value = null;
+}
+
+/** Sends a request; throws a Refusal unless the answer is a success. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const token = sessionStorage.getItem(kToken);
+  const headers = new Headers(init.headers);
+  if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+  let answer: Response;
+  try {
+    answer = await fetch(path, { ...init, headers, cache: "no-store" });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Refusal(0, "The daemon does not answer.");
+  }
+  if (answer.ok) return answer;
+  const message = await problemOf(answer);
+  if (answer.status === 401) {
+    tokenWanted.value =
+      token === null ? "This daemon wants a token." : "The daemon does not know this token.";
+  } else if (answer.status === 403 && init.method === undefined) {
+    tokenWanted.value = "This token may not look; one with the scope read or admin may.";
+  }
+  throw new Refusal(answer.status, message);
+}
+
+export async function get<T>(path: string, init: RequestInit = {}): Promise<T> {
+  return (await (await send(path, init)).json()) as T;
+}
+
+export async function change(method: string, path: string, body?: unknown): Promise<void> {
+  const init: RequestInit = { method };
+  if (body !== undefined) init.body = JSON.stringify(body);
+  await send(path, init);
+}
+
+async function problemOf(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    const problem = JSON.parse(text) as Problem;
+    if (typeof problem.message === "string") return problem.message;
+    if (typeof problem.error === "string") return problem.error;
+  } catch {
+    // Not JSON: the status says what there is to say.
+  }
+  return `The daemon answered ${answer.status}.`;
+}
+
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,42 @@
+// A limit as an operator changes it. PUT replaces all limits of a provider, so all are sent back.
+import { change, get } from "./api";
+import type { LimitSpec, ResourceDetails } from "./wire";
+
+export interface Editable {
+  amount: number;
+  /** "1s", "1m"; null for slots. */
+  per: string | null;
+  /** Sends all limits with this one changed. */
+  send: (amount: number) => Promise<void>;
+}
+
+// `tokens_per_minute` is kept as a tenth of it every 6 s; people think in minutes.
+function tenth({ algorithm, per }: LimitSpec): boolean {
+  return algorithm === "stepped" && per === "6s";
+}
+
+/** What may be used at once grows and shrinks with the amount. */
+export function withAmount(spec: LimitSpec, wanted: number): LimitSpec {
+  const amount = tenth(spec) ? Math.max(1, Math.round(wanted / 10)) : wanted;
+  if (spec.burst === undefined) return { ...spec, amount };
+  const least = spec.unit === "usd" ? 1e-6 : 1; // the smallest amount there is
+  const burst = Math.max(1, Math.round((spec.burst * amount) / spec.amount / least)) * least;
+  return { ...spec, amount, burst: Number(burst.toFixed(6)) };
+}
+
+/** Reads what is set now. */
+export async function editable(resource: string, limit: string): Promise<Editable> {
+  const path = `v1/resources/${encodeURIComponent(resource)}`;
+  const { limits } = await get<ResourceDetails>(path);
+  const spec = limits.find(({ name }) => name === limit)?.spec;
+  if (spec === undefined) throw new Error(`“${limit}” cannot be changed here.`);
+  const specs = limits.flatMap((one) => one.spec ?? []);
+  return {
+    amount: tenth(spec) ? spec.amount * 10 : spec.amount,
+    per: tenth(spec) ? "1m" : (spec.per ?? null),
+    send: (amount) =>
+      change("PUT", path, {
+        limits: specs.map((one) => (one === spec ? withAmount(one, amount) : one)),
+      }),
+  };
+}

@@ -1,0 +1,144 @@
+// What the page knows, kept up to date by one stream of events. No polling.
+import { computed, effect, signal } from "@preact/signals";
+import { get, reasonOf, tokenWanted } from "./api";
+import { append, kSteps } from "./history";
+import { route } from "./route";
+import { watch } from "./stream";
+import type { History, Live, News, Point, Scope, Span } from "./wire";
+
+const kNewsMax = 200;
+const kStale = 3_500;
+const kWatched =
+  "live,point,operated,store,fleet,expired,limited,reduced,recovered,reclaimed,source";
+
+export const live = signal<Live | null>(null);
+export const scope = signal<Scope>("read");
+export const news = signal<News[]>([]);
+/** Why the first data did not come; null while all is well. */
+export const trouble = signal<string | null>(null);
+/** Since when nothing was heard, by this machine's clock; null while data comes. */
+export const silentSince = signal<number | null>(null);
+/** Counts events of sources, for lists that want to be read again. */
+export const sourcesChanged = signal(0);
+
+/** Providers in the order of the first look, so that rows do not jump; newcomers last. */
+const order = new Map<string, number>();
+export const resources = computed(() => {
+  const all = live.value?.resources ?? [];
+  for (const { name } of all) if (!order.has(name)) order.set(name, order.size);
+  const place = (name: string) => order.get(name) ?? 0;
+  return [...all].sort((a, b) => place(a.name) - place(b.name));
+});
+
+/** The provider on show: the one of the address, else the busiest at the first look. */
+export const selected = computed(() => {
+  const at = route.value;
+  return at.page === "provider" ? at.name : (resources.value[0]?.name ?? null);
+});
+
+export const timeSpan = signal<Span>("1h");
+/** `version` counts what was added: the arrays inside are reused. */
+export const history = signal<{ data: History; version: number } | null>(null);
+
+let lastHeard = 0;
+let staleTimer = 0;
+
+function heard(): void {
+  lastHeard = Date.now();
+  silentSince.value = null;
+  clearTimeout(staleTimer);
+  staleTimer = window.setTimeout(() => (silentSince.value = lastHeard), kStale);
+}
+
+function onEvent(type: string, data: string): void {
+  const body: unknown = JSON.parse(data);
+  if (type === "live") {
+    live.value = body as Live;
+    heard();
+  } else if (type === "point") {
+    onPoints((body as { points: Point[] }).points);
+  } else if (type === "missed") {
+    void readNews();
+    readSelectedHistory();
+  } else {
+    if (type === "source") sourcesChanged.value += 1;
+    news.value = [...news.value, { ...(body as News), type }].slice(-kNewsMax);
+  }
+}
+
+function onPoints(points: Point[]): void {
+  const now = history.value;
+  const point = now && points.find((p) => p.resource === now.data.resource);
+  if (!now || !point) return;
+  if (append(now.data, point, kSteps[timeSpan.value])) {
+    history.value = { data: now.data, version: now.version + 1 };
+  }
+}
+
+async function readLive(): Promise<void> {
+  try {
+    const first = await get<Live>("v1/live");
+    live.value = first;
+    scope.value = first.scope ?? "read";
+    trouble.value = null;
+    heard();
+  } catch (error) {
+    if (tokenWanted.value === null) trouble.value = reasonOf(error);
+  }
+}
+
+async function readNews(): Promise<void> {
+  try {
+    news.value = (await get<{ events: News[] }>("v1/news")).events.slice(-kNewsMax);
+  } catch {
+    // What is wrong shows where live data is missing.
+  }
+}
+
+let wanted = 0;
+async function readHistory(name: string, span: Span): Promise<void> {
+  const mine = ++wanted;
+  try {
+    const data = await get<History>(`v1/history/${encodeURIComponent(name)}?span=${span}`);
+    if (mine === wanted) history.value = { data, version: 0 };
+  } catch {
+    if (mine === wanted) history.value = null;
+  }
+}
+
+function readSelectedHistory(): void {
+  if (selected.value !== null) void readHistory(selected.value, timeSpan.value);
+}
+
+let stop = () => {};
+
+/** Begins, or begins again with another token. */
+export function start(): void {
+  stop();
+  void readLive();
+  void readNews();
+  let opened = false;
+  stop = watch(`v1/events?only=${kWatched}`, {
+    event: onEvent,
+    open: () => {
+      // What was missed while the stream was away is read again.
+      if (opened || trouble.value !== null) {
+        void readLive();
+        void readNews();
+        readSelectedHistory();
+      }
+      opened = true;
+    },
+    lost: () => {
+      if (lastHeard > 0) silentSince.value = lastHeard;
+    },
+  });
+}
+
+effect(() => {
+  const name = selected.value;
+  const span = timeSpan.value;
+  if (name === null || tokenWanted.value !== null) return;
+  if (history.peek()?.data.resource !== name) history.value = null;
+  void readHistory(name, span);
+});

@@ -1,0 +1,49 @@
+// The past of the provider on show. What draws it is fetched apart, so that figures come first.
+import { signal } from "@preact/signals";
+import { history, timeSpan } from "../state";
+import type { Span } from "../wire";
+
+const kSpans: [Span, string][] = [
+  ["1h", "1 hour"],
+  ["24h", "24 hours"],
+];
+const drawing = signal<typeof import("./plots") | null>(null);
+void import("./plots").then((loaded) => (drawing.value = loaded));
+
+function Toggle() {
+  return (
+    <div class="toggle" role="group" aria-label="Time span">
+      {kSpans.map(([value, label]) => (
+        <button
+          key={value}
+          type="button"
+          aria-pressed={timeSpan.value === value}
+          onClick={() => (timeSpan.value = value)}
+          data-testid={`span-${value}`}
+        >
+          {label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function Charts() {
+  const now = history.value;
+  const Plots = drawing.value?.Plots;
+  return (
+    <section class="past" aria-labelledby="past-title" data-testid="charts">
+      <div class="heading">
+        <h2 id="past-title">How did it go?</h2>
+        <Toggle />
+      </div>
+      {now === null || Plots === undefined ? (
+        <div class="plots pending" />
+      ) : now.data.time_ms.length === 0 ? (
+        <p class="hint">Nothing yet. Once it is used, a point is added every ten seconds.</p>
+      ) : (
+        <Plots data={now.data} version={now.version} />
+      )}
+    </section>
+  );
+}

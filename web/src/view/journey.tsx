@@ -1,0 +1,159 @@
+// A call's way as a picture: the time it stands before the weir, the weir, the time in the API.
+import { count, dollars, plural, span } from "../format";
+import type { Resource, ResourceState, Spread } from "../wire";
+import { verdictOf } from "../verdict";
+
+/** The proportion alone, at the scale of `of` milliseconds. */
+export function Split({ wait, upstream, of }: { wait: number; upstream: number; of: number }) {
+  const part = (ms: number) => ({ width: `${((100 * ms) / of).toFixed(2)}%` });
+  return (
+    <span class="split" aria-hidden="true">
+      <i class="wait" style={part(wait)} />
+      <i class="api" style={part(upstream)} />
+    </span>
+  );
+}
+
+function Side({ kind, title, now, spread }: Readonly<SideProps>) {
+  return (
+    <div class={`bank ${kind}`} data-testid={`journey-${kind}`}>
+      <h3>{title}</h3>
+      <p class="figure">{spread.count === 0 ? "–" : span(spread.mean_ms)}</p>
+      <p class="detail">
+        {spread.count === 0 ? (
+          "nothing in the last minute"
+        ) : (
+          <>
+            half within {span(spread.p50_ms)}, 99% within {span(spread.p99_ms)}
+          </>
+        )}
+      </p>
+      <p class="detail">{now}</p>
+    </div>
+  );
+}
+
+interface SideProps {
+  kind: "wait" | "api";
+  title: string;
+  now: string;
+  spread: Spread;
+}
+
+const kStopped: Partial<Record<ResourceState, string>> = {
+  paused: "closed by an operator",
+  held: "closed: the API asked for a rest",
+  exhausted: "closed: the quota is used up",
+};
+
+function still({ minute, wait, upstream, waiting, in_flight }: Resource): boolean {
+  return minute.arrived + wait.count + upstream.count + waiting + in_flight === 0;
+}
+
+function Channel({ resource }: { resource: Resource }) {
+  const { binding, waiting, state } = resource;
+  const stopped = kStopped[state];
+  const wait = resource.wait.mean_ms ?? 0;
+  const upstream = resource.upstream.mean_ms ?? 0;
+  const whole = wait + upstream;
+  const left = whole === 0 ? 50 : Math.min(97, Math.max(3, (100 * wait) / whole));
+  const label =
+    whole === 0
+      ? "No calls in the last minute"
+      : `A call waits ${span(wait)} for quota and spends ${span(upstream)} in the API`;
+  const scope = binding !== null && binding.scope !== "provider" ? ` (${binding.scope})` : "";
+  return (
+    <>
+      <p
+        class="flag"
+        style={{ gridTemplateColumns: `${left}fr fit-content(100%) ${100 - left}fr` }}
+        data-testid="binding"
+      >
+        <span>
+          {stopped !== undefined ? (
+            stopped
+          ) : binding === null ? (
+            "no limit holds calls"
+          ) : (
+            <>
+              {waiting > 0 ? "held by" : "next to hold calls:"}{" "}
+              <strong>{binding.limit + scope}</strong>
+            </>
+          )}
+        </span>
+      </p>
+      <div
+        class={`channel ${whole === 0 ? "dry" : ""} ${state === "open" ? "" : "closed"}`}
+        role="img"
+        aria-label={label}
+        data-testid="journey"
+      >
+        <i class="wait" style={{ width: `${left}%` }} />
+        <i class="post" style={{ left: `${left}%` }} />
+        <i class="api" style={{ width: `${100 - left}%` }} />
+      </div>
+    </>
+  );
+}
+
+export function Journey({ resource }: { resource: Resource }) {
+  const verdict = verdictOf(resource);
+  const { waiting, in_flight, wait, upstream } = resource;
+  return (
+    <section
+      class={`journey ${verdict.cause} ${still(resource) ? "still" : ""}`}
+      aria-labelledby="journey-title"
+    >
+      <h2 id="journey-title">Is it us or the API?</h2>
+      <p class="verdict" data-testid="verdict" data-cause={verdict.cause}>
+        <strong>{verdict.answer}.</strong> {verdict.because}
+      </p>
+      <Channel resource={resource} />
+      {!still(resource) && (
+        <>
+          <div class="banks">
+            <Side
+              kind="wait"
+              title="Waiting for quota"
+              spread={wait}
+              now={waiting === 0 ? "nobody waits now" : `${plural(waiting, "call")} waiting now`}
+            />
+            <Side
+              kind="api"
+              title="In the API"
+              spread={upstream}
+              now={in_flight === 0 ? "none in flight" : `${count(in_flight)} in flight now`}
+            />
+          </div>
+          <Minute resource={resource} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Minute({ resource: { minute } }: { resource: Resource }) {
+  const facts: [string, string, boolean][] = [
+    ["arrived", count(minute.arrived), false],
+    ["admitted", count(minute.admitted), false],
+    ["refused by us", count(minute.refused), minute.refused > 0],
+    ["429 from the API", count(minute.limited), minute.limited > 0],
+    ["failed", count(minute.failed), minute.failed > 0],
+    ["gave up waiting", count(minute.abandoned), false],
+    ["tokens", count(minute.tokens), false],
+    ["spent", dollars(minute.usd), false],
+  ];
+  return (
+    <section class="minute" aria-label="The last minute" data-testid="minute">
+      <dl>
+        {facts.map(([name, value, bad]) => (
+          <div key={name} class={bad ? "bad" : undefined}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p>in the last minute</p>
+    </section>
+  );
+}

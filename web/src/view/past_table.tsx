@@ -1,0 +1,71 @@
+// The charts as text, a row for each twelfth or so of the time span.
+import { clock, count, percent, span } from "../format";
+import type { History } from "../wire";
+
+const kRows = 12;
+
+function mean(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length === 0 ? null : known.reduce((all, v) => all + v, 0) / known.length;
+}
+
+function sum(values: number[]): number {
+  return values.reduce((all, value) => all + value, 0);
+}
+
+function most(values: (number | null)[]): number {
+  return values.reduce<number>((top, value) => Math.max(top, value ?? 0), 0);
+}
+
+export function PastTable({ data }: { data: History }) {
+  const length = data.time_ms.length;
+  const step = Math.max(1, Math.ceil(length / kRows));
+  const rows: number[] = [];
+  for (let end = length; end > 0; end -= step) rows.push(end);
+  return (
+    <details class="as-table">
+      <summary data-testid="charts-table">The same as a table</summary>
+      <div class="scroll" tabIndex={0} role="region" aria-label="History as a table">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Until</th>
+              {data.limits.map((limit) => (
+                <th scope="col" class="number" key={limit.scope + limit.name}>
+                  {limit.name}
+                </th>
+              ))}
+              {["Wait", "API", "Waiting", "In flight", "Admitted", "Refused", "429"].map((name) => (
+                <th scope="col" class="number" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((end) => {
+              const from = Math.max(0, end - step);
+              return (
+                <tr key={data.time_ms[end - 1]}>
+                  <th scope="row">{clock(data.time_ms[end - 1] ?? 0)}</th>
+                  {data.limits.map(({ scope, name, used }) => (
+                    <td class="number" key={scope + name}>
+                      {percent(most(used.slice(from, end)))}
+                    </td>
+                  ))}
+                  <td class="number">{span(mean(data.wait_ms.slice(from, end)))}</td>
+                  <td class="number">{span(mean(data.upstream_ms.slice(from, end)))}</td>
+                  <td class="number">{count(most(data.waiting.slice(from, end)))}</td>
+                  <td class="number">{count(most(data.in_flight.slice(from, end)))}</td>
+                  <td class="number">{count(sum(data.admitted.slice(from, end)))}</td>
+                  <td class="number">{count(sum(data.refused.slice(from, end)))}</td>
+                  <td class="number">{count(sum(data.limited.slice(from, end)))}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,124 @@
+import { useState } from "preact/hooks";
+import { get, reasonOf, send } from "../api";
+import { bytes, clockSeconds, fromNow, moment, plural, span } from "../format";
+import { hrefOf } from "../route";
+import { live } from "../state";
+import type { Source, SourceResult } from "../wire";
+import { bad, kSourceStates, statusOf, troubled, useSources } from "./sources";
+
+const kBodyShown = 65_536;
+
+/** The beginning of a body as text, whatever it is; never as HTML. */
+async function bodyOf(name: string): Promise<string> {
+  const answer = await send(`v1/sources/${encodeURIComponent(name)}/body`);
+  const whole = await answer.arrayBuffer();
+  const text = new TextDecoder().decode(whole.slice(0, kBodyShown));
+  const more = whole.byteLength - kBodyShown;
+  return more > 0 ? `${text}\n… and ${bytes(more)} more` : text;
+}
+
+function Facts({ source, now }: { source: Source; now: number }) {
+  const headers = Object.entries(source.headers ?? {});
+  const state = kSourceStates[source.state];
+  const facts: [string, preact.ComponentChildren][] = [
+    ["Address", source.url],
+    ["State", <span class={troubled(source) ? "bad" : undefined}>{state}</span>],
+    ["Due", `${fromNow(source.due_at_ms, now)}, every ${span(source.every_ms)}`],
+    ["Time-out", span(source.timeout_ms)],
+    [
+      "Limits of",
+      source.resource === null ? (
+        "none: its domain is not limited"
+      ) : (
+        <a href={hrefOf({ page: "provider", name: source.resource })}>{source.resource}</a>
+      ),
+    ],
+    ["Failures in a row", String(source.failures)],
+    ["Had to wait for quota", plural(source.rate_limited, "time")],
+  ];
+  if (headers.length > 0) {
+    facts.push(["Headers", headers.map(([name, value]) => `${name}: ${value}`).join(", ")]);
+  }
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Results({ results, now }: { results: SourceResult[]; now: number }) {
+  if (results.length === 0) return <p class="hint">It was not fetched yet.</p>;
+  return (
+    <table data-testid="source-results">
+      <thead>
+        <tr>
+          <th scope="col">When</th>
+          <th scope="col">Status</th>
+          <th scope="col" class="number">
+            Took
+          </th>
+          <th scope="col" class="number">
+            Size
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {results.map((result) => (
+          <tr key={result.at_ms}>
+            <td title={moment(result.at_ms, now)}>
+              {clockSeconds(result.at_ms)} <span class="detail">{fromNow(result.at_ms, now)}</span>
+            </td>
+            <td class={bad(result) ? "bad" : undefined}>
+              {statusOf(result)} {result.message !== "" && <small>{result.message}</small>}
+            </td>
+            <td class="number">{span(result.took_ms)}</td>
+            <td class="number">{bytes(result.bytes)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function SourcePage({ name }: { name: string }) {
+  const [source, setSource] = useState<Source | null>(null);
+  const [body, setBody] = useState<string | null>(null);
+  const [problem, setProblem] = useState("");
+  useSources(read, name, source === null ? [] : [source]);
+  function read(): void {
+    get<Source>(`v1/sources/${encodeURIComponent(name)}`).then(setSource, (error: unknown) =>
+      setProblem(reasonOf(error)),
+    );
+    bodyOf(name).then(setBody, () => setBody(null));
+  }
+  const now = live.value?.time_ms ?? Date.now();
+  return (
+    <article class="source" data-testid="source-page" data-name={name}>
+      <a class="back always" href={hrefOf({ page: "sources" })}>
+        All sources
+      </a>
+      <h1>{name}</h1>
+      {problem !== "" && <p class="problem">{problem}</p>}
+      {source !== null && (
+        <>
+          <Facts source={source} now={now} />
+          <h2>Results</h2>
+          <Results results={source.results ?? []} now={now} />
+        </>
+      )}
+      {body !== null && (
+        <>
+          <h2>Latest body</h2>
+          <pre class="body" tabIndex={0} aria-label="Latest body" data-testid="source-body">
+            {body}
+          </pre>
+        </>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,190 @@
+// What Weir fetches by itself, page by page.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, reasonOf } from "../api";
+import { count, fromNow, plural, short, span } from "../format";
+import { hrefOf } from "../route";
+import { live, sourcesChanged } from "../state";
+import type { Source, SourceResult } from "../wire";
+
+const kPage = 100;
+const kRest = 2_500; // between two readings of the same list
+
+export const kSourceStates: Record<Source["state"], string> = {
+  scheduled: "scheduled",
+  queued: "queued",
+  running: "running",
+  backing_off: "backing off",
+  breaker_open: "breaker open",
+  held_back: "held back",
+};
+
+/** Whether something went wrong; a source that waits for quota is well. */
+export function troubled({ state }: Source): boolean {
+  return state === "backing_off" || state === "breaker_open";
+}
+
+export function statusOf(result: SourceResult | null): string {
+  if (result === null) return "never fetched";
+  return result.status === 0 ? "no answer" : String(result.status);
+}
+
+export function bad({ status }: SourceResult): boolean {
+  return status === 0 || status >= 400;
+}
+
+/**
+ * Calls `read` at once and when `what` changes; then, with the daemon's news and not too often,
+ * when an event told of sources or one of `shown` is due or under way (successes are no events).
+ */
+export function useSources(read: () => void, what: unknown, shown: Source[]): void {
+  const now = useRef(shown);
+  now.current = shown;
+  useEffect(() => {
+    let readAt = Date.now();
+    let events = sourcesChanged.peek();
+    read();
+    return live.subscribe((news) => {
+      if (news === null || Date.now() - readAt < kRest) return;
+      const stale = ({ state, due_at_ms }: Source) =>
+        state === "queued" || state === "running" || due_at_ms <= news.time_ms;
+      if (events === sourcesChanged.peek() && !now.current.some(stale)) return;
+      events = sourcesChanged.peek();
+      readAt = Date.now();
+      read();
+    });
+  }, [what]);
+}
+
+function Row({ source, now }: { source: Source; now: number }) {
+  const { name, url, state, last } = source;
+  return (
+    <tr data-testid="source" data-name={name} data-state={state}>
+      <th scope="row">
+        <a href={hrefOf({ page: "source", name })}>{name}</a>
+        <span class="url" title={url}>
+          {url}
+        </span>
+      </th>
+      <td data-label="State" class={troubled(source) ? "bad" : undefined}>
+        {kSourceStates[state]}
+        {source.failures > 0 && <small> {plural(source.failures, "failure")}</small>}
+      </td>
+      <td data-label="Every" class="number">
+        {short(source.every_ms)}
+      </td>
+      <td data-label="Due" class="number">
+        {fromNow(source.due_at_ms, now)}
+      </td>
+      <td data-label="Last" class={`number ${last !== null && bad(last) ? "bad" : ""}`}>
+        {statusOf(last)}
+      </td>
+      <td data-label="Took" class="number">
+        {last === null ? "–" : span(last.took_ms)}
+      </td>
+    </tr>
+  );
+}
+
+function Summary() {
+  const sources = live.value?.sources;
+  if (sources == null) return <p class="hint">This daemon has no sources.</p>;
+  const { total, due, queued, running, failing, breakers_open } = sources;
+  const parts = [`${count(due)} due`, `${count(queued)} queued`, `${count(running)} running`];
+  return (
+    <p class="lead" data-testid="sources-summary">
+      {plural(total, "source")}: {parts.join(", ")},
+      <span class={failing > 0 ? "bad" : undefined}> {count(failing)} failing</span>.
+      {breakers_open.length > 0 && (
+        <> Left alone after repeated failures: {breakers_open.join(", ")}.</>
+      )}
+    </p>
+  );
+}
+
+export function SourcesPage() {
+  const [trail, setTrail] = useState<string[]>([""]);
+  const [page, setPage] = useState<{ total: number; sources: Source[] } | null>(null);
+  const [problem, setProblem] = useState("");
+  const after = trail.at(-1) ?? "";
+  useSources(read, after, page?.sources ?? []);
+  function read(): void {
+    get<{ total: number; sources: Source[] }>(
+      `v1/sources?count=${kPage}&after=${encodeURIComponent(after)}`,
+    ).then(
+      (found) => {
+        setPage(found);
+        setProblem("");
+      },
+      (error: unknown) => setProblem(reasonOf(error)),
+    );
+  }
+  const now = live.value?.time_ms ?? Date.now();
+  const first = (trail.length - 1) * kPage;
+  const rows = page?.sources ?? [];
+  return (
+    <section class="sources" aria-labelledby="sources-title" data-testid="sources">
+      <h1 id="sources-title">Sources</h1>
+      <Summary />
+      {problem !== "" && <p class="problem">{problem}</p>}
+      {page !== null && page.total === 0 && <NoSources />}
+      {rows.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Source</th>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                Every
+              </th>
+              <th scope="col" class="number">
+                Due
+              </th>
+              <th scope="col" class="number">
+                Last
+              </th>
+              <th scope="col" class="number">
+                Took
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((source) => (
+              <Row key={source.name} source={source} now={now} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {page !== null && page.total > kPage && (
+        <div class="pager">
+          <button
+            type="button"
+            disabled={trail.length === 1}
+            onClick={() => setTrail(trail.slice(0, -1))}
+          >
+            Back
+          </button>
+          <span>
+            {first + 1}–{first + rows.length} of {page.total}
+          </span>
+          <button
+            type="button"
+            disabled={first + rows.length >= page.total}
+            onClick={() => setTrail([...trail, rows.at(-1)?.name ?? ""])}
+          >
+            Next
+          </button>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function NoSources() {
+  return (
+    <div class="empty" data-testid="no-sources">
+      <p>A source is an address that Weir fetches on a schedule, within the provider’s limits.</p>
+      <pre>{"# oil.yaml\nname: oil\nurl: https://api.example.com/oil\nevery: 5m"}</pre>
+      <pre>weir add oil.yaml</pre>
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+import { useEffect, useRef } from "preact/hooks";
+import { setToken } from "../api";
+import { start } from "../state";
+import { Mark } from "./glyph";
+
+export function TokenForm({ why }: { why: string }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    setToken(field.current?.value.trim() ?? "");
+    start();
+  };
+  return (
+    <main class="token">
+      <form onSubmit={submit} data-testid="token-form">
+        <h1>
+          <Mark /> Weir
+        </h1>
+        <p>{why} A token is kept in this tab only and sent to this daemon alone.</p>
+        <label for="token">Token</label>
+        <input
+          id="token"
+          ref={field}
+          type="password"
+          autocomplete="off"
+          required
+          data-testid="token-input"
+        />
+        <button type="submit" class="strong" data-testid="token-submit">
+          Continue
+        </button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,91 @@
+// What is wrong and what to change, the worst first; or that nothing is.
+import { signal } from "@preact/signals";
+import { clockSeconds } from "../format";
+import { hrefOf } from "../route";
+import { live, silentSince } from "../state";
+import type { Severity, Warning } from "../wire";
+import { Glyph } from "./glyph";
+
+const kShown = 3;
+const kRank: Record<Severity, number> = { critical: 0, warning: 1, info: 2 };
+const kWords: Record<Severity, string> = { critical: "Critical", warning: "Warning", info: "Note" };
+const all = signal(false);
+
+function sorted(): Warning[] {
+  const warnings = live.value?.warnings ?? [];
+  return [...warnings].sort((a, b) => kRank[a.severity] - kRank[b.severity]);
+}
+
+function Item({ warning }: { warning: Warning }) {
+  const { severity, code, resource, text, advice } = warning;
+  return (
+    <li class={severity} data-testid="warning" data-code={code} data-severity={severity}>
+      <Glyph sign={severity} label={kWords[severity]} />
+      <div>
+        <p>
+          {resource !== null && (
+            <a href={hrefOf({ page: "provider", name: resource })}>{resource}</a>
+          )}{" "}
+          <strong>{text}</strong>
+        </p>
+        {advice !== "" && <p class="advice">{advice}</p>}
+      </div>
+    </li>
+  );
+}
+
+function Silence({ since }: { since: number }) {
+  return (
+    <li class="critical" data-testid="silence">
+      <Glyph sign="critical" label="Critical" />
+      <div>
+        <p>
+          <strong>The daemon has sent nothing since {clockSeconds(since)}.</strong>
+        </p>
+        <p class="advice">What is below is from then. The page tries again by itself.</p>
+      </div>
+    </li>
+  );
+}
+
+export function Warnings() {
+  if (live.value === null) return null;
+  const warnings = sorted();
+  const since = silentSince.value;
+  if (warnings.length === 0 && since === null) {
+    return (
+      <section class="warnings" aria-label="Warnings" data-testid="warnings">
+        <p class="all-clear" data-testid="all-clear">
+          <Glyph sign="clear" /> <strong>All clear.</strong> Nothing needs to be changed.
+        </p>
+      </section>
+    );
+  }
+  const shown = all.value ? warnings : warnings.slice(0, kShown);
+  const hidden = warnings.length - kShown;
+  return (
+    <section class="warnings" aria-label="Warnings" data-testid="warnings">
+      <ul>
+        {since !== null && <Silence since={since} />}
+        {shown.map((warning) => (
+          <Item key={`${warning.code} ${warning.resource}`} warning={warning} />
+        ))}
+      </ul>
+      {hidden > 0 && (
+        <button type="button" class="quiet" onClick={() => (all.value = !all.value)}>
+          {all.value ? "Show fewer" : `Show ${hidden} more`}
+        </button>
+      )}
+    </section>
+  );
+}
+
+/** Tells screen readers when a warning comes or goes, not each time that a figure in it moves. */
+export function Announcer() {
+  const causes = sorted().map((w) => `${kWords[w.severity]}: ${w.code} ${w.resource ?? ""}`);
+  return (
+    <p class="unseen" aria-live="polite">
+      {live.value === null ? "" : causes.length === 0 ? "All clear" : causes.join(", ")}
+    </p>
+  );
+}
