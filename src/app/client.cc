@@ -42,15 +42,30 @@ std::expected<Client, int> Client::create(const ServerOptions& options) {
   return Client{std::move(http)};
 }
 
+std::expected<net::Response, int> Client::raw(const net::HttpClient::Call& call) {
+  auto response = http_.call(call);
+  if (response) return std::move(*response);
+  fmt::print(stderr, "weir: {}; is the daemon running? (weir start)\n", response.error().message);
+  return std::unexpected(kUnreachable);
+}
+
 std::expected<Client::Reply, int> Client::call(net::HttpClient::Call call) {
-  const auto response = http_.call(call);
-  if (!response) {
-    fmt::print(stderr, "weir: {}; is the daemon running? (weir start)\n", response.error().message);
-    return std::unexpected(kUnreachable);
-  }
+  const auto response = raw(call);
+  return response ? understood(*response) : std::unexpected(response.error());
+}
+
+std::expected<std::string, int> Client::bytes(std::string target) {
+  auto response = raw({.target = std::move(target)});
+  if (!response) return std::unexpected(response.error());
+  if (response->status == 200) return std::move(response->body);
+  const auto reply = understood(*response);
+  return std::unexpected(reply ? kFailed : reply.error());
+}
+
+std::expected<Client::Reply, int> Client::understood(const net::Response& response) {
   boost::json::error_code error;
-  Reply reply{.status = response->status, .text = response->body, .json = {}};
-  reply.json = boost::json::parse(response->body, error);
+  Reply reply{.status = response.status, .text = response.body, .json = {}};
+  reply.json = boost::json::parse(response.body, error);
   if (error) {
     fmt::print(stderr, "weir: the answer is not JSON; is this a Weir daemon?\n");
     return std::unexpected(kFailed);

@@ -26,11 +26,17 @@ class Client {
   std::expected<Reply, int> call(net::HttpClient::Call call);
   std::expected<Reply, int> get(std::string target) { return call({.target = std::move(target)}); }
 
+  // A body that need not be JSON, of a 200.
+  std::expected<std::string, int> bytes(std::string target);
+
   // Without a word: for what is best done quietly.
   int status_of(const net::HttpClient::Call& call);
 
  private:
   explicit Client(net::HttpClient::Options options) : http_(std::move(options)) {}
+  std::expected<net::Response, int> raw(const net::HttpClient::Call& call);
+  static std::expected<Reply, int> understood(const net::Response& response);
+
   net::HttpClient http_;
 };
 

@@ -43,6 +43,41 @@ void add_request(CLI::App* command, AcquireOptions& options) {
   add_server(command, options.server);
 }
 
+void add_simulation(CLI::App* command, SimulateOptions& options) {
+  const auto add = [command](const char* name, auto& value, const char* about) {
+    return command->add_option(name, value, about);
+  };
+  add("--agents", options.agents, "How many (default 50, or those that the trace names)");
+  add("--greedy", options.greedy, "How many of them want ten times as much");
+  add("--duration", options.duration, "Simulated time (default 1h)");
+  CLI::Option* trace =
+      add("--trace", options.trace, "CSV: time_ms,input_tokens,output_tokens and perhaps agent");
+  add("--tokens", options.tokens, "Prompt of a call, such as 200-4000 (default: a real trace's)")
+      ->excludes(trace);
+  add("--output-tokens", options.output_tokens, "Answer to a call, such as 50-800")
+      ->excludes(trace);
+  add("--rate", options.rate, "Calls of one agent (default 6/m, or the trace's)");
+  CLI::Option* provider = add("--provider", options.provider, "Provider file with the limits");
+  add("--rpm", options.rpm, "Requests a minute")->excludes(provider);
+  add("--tpm", options.tpm, "Tokens a minute")->excludes(provider);
+  add("--max-concurrency", options.max_concurrency, "Calls at a time")->excludes(provider);
+  add("--model", options.model, "The model that is called, for its limits and its price");
+  add("--latency", options.latency, "Of an answer (default 800ms)");
+  add("--token-latency", options.token_latency, "And for each token of it (default 10ms)");
+  add("--patience", options.patience, "How long a call may wait (default 1m)");
+  add("--retries", options.retries, "After a 429, without Weir (default 2, as in SDKs)");
+  command->add_flag("--retry-after,!--no-retry-after", options.retry_after,
+                    "Whether a 429 says when to come back (default: it does)");
+  add("--seed", options.seed, "The same seed gives the same figures (default 1)");
+  CLI::Option* report = add("--report", options.report, "Write an HTML page with plots");
+  CLI::Option* feed = command->add_flag("--feed", options.feed,
+                                        "Find out how many agents the quota can feed with Weir");
+  feed->excludes(report);
+  add("--wait-p99", options.wait_p99, "Fed is who waits less than this in 99% (default 10s)")
+      ->needs(feed);
+  add_json(command, options.output);
+}
+
 }  // namespace
 
 int run(int argc, const char* const* argv) {
@@ -121,6 +156,57 @@ int run(int argc, const char* const* argv) {
       add(program, "reload", "Make the daemon read its configuration again", "weir reload");
   add_server(reload_command, reloaded);
   reload_command->callback([&] { code = reload(reloaded); });
+
+  ServerOptions keeping;
+  std::vector<std::string> definitions;
+  CLI::App* add_command = add(program, "add", "Add sources, which the daemon fetches regularly",
+                              "weir add fmp-aapl-prices.yaml, which holds:\n"
+                              "    name: fmp-aapl-prices\n"
+                              "    url: https://financialmodelingprep.com/api/v3/quote/AAPL\n"
+                              "    every: 5m");
+  add_command->add_option("FILE", definitions, "Definitions: name, url, every, timeout, headers")
+      ->required();
+  add_command->callback([&] { code = add_sources(keeping, definitions); });
+  SourcesOptions listed;
+  CLI::App* sources_command =
+      add(program, "sources", "List the sources, or show one of them with its results",
+          "weir sources\n  weir sources fmp-aapl-prices --body");
+  sources_command->add_option("NAME", listed.name, "One source");
+  CLI::Option* body_flag =
+      sources_command->add_flag("--body", listed.body, "Print what was fetched last");
+  add_json(sources_command, listed.output);
+  body_flag->excludes("--json");
+  sources_command->callback([&] { code = sources(listed); });
+  std::string removed;
+  CLI::App* remove_command =
+      add(program, "remove", "Remove a source and its results", "weir remove fmp-aapl-prices");
+  remove_command->add_option("NAME", removed, "The source")->required();
+  remove_command->callback([&] { code = remove_source(keeping, removed); });
+  for (CLI::App* command : {add_command, remove_command}) add_server(command, keeping);
+  add_server(sources_command, listed.server);
+
+  DemoOptions shown_off;
+  CLI::App* demo_command =
+      add(program, "demo", "Show what Weir does: a fleet of agents without it, then with it",
+          "weir demo --hold");
+  demo_command->add_flag("--page,!--no-page", shown_off.page, "Say where the page is (default)");
+  demo_command->add_flag("--hold", shown_off.hold, "Go on afterwards until Ctrl-C");
+  demo_command->add_option("--listen", shown_off.listen,
+                           "Daemon's address (default 127.0.0.1:9347, else any free port)");
+  demo_command->add_option("--seconds", shown_off.seconds, "Of each half (default 40)")
+      ->check(CLI::Range(1, 3600));
+  demo_command->add_option("--agents", shown_off.agents, "How many (default 24)")
+      ->check(CLI::Range(2, 200));
+  add_json(demo_command, shown_off.output);
+  demo_command->callback([&] { code = demo(shown_off); });
+
+  SimulateOptions simulated;
+  CLI::App* simulate_command =
+      add(program, "simulate", "Try a fleet on a quota in simulated time, without Weir and with it",
+          "weir simulate --agents 80 --tpm 400000 --report fleet.html\n"
+          "  weir simulate --tpm 400000 --feed");
+  add_simulation(simulate_command, simulated);
+  simulate_command->callback([&] { code = simulate(simulated); });
 
   std::string shell;
   CLI::App* completion_command =

@@ -11,9 +11,11 @@
 #include "proxy/proxy.h"
 #include "server/acquire_api.h"
 #include "server/listener.h"
+#include "server/live_api.h"
 #include "server/page.h"
 #include "server/status_api.h"
 #include "server/text.h"
+#include "source/source_api.h"
 
 namespace weir::app {
 namespace {
@@ -51,7 +53,6 @@ void note_store(const store::JournalStatus& status, server::Log& log, server::Ev
         "the store is an older copy of what was written: what is missing from it may have been "
         "used");
   }
-  if (!events.watched()) return;
   server::JsonText json;
   json.key("state").text(state).key("fault").text(fault).key("message").text(message);
   events.publish("store", json.str());
@@ -65,7 +66,6 @@ void note_quota(const SharedQuotaStatus& status, server::Log& log, server::Event
   } else {
     log.info("the fleet's quota", {{"state", state}});
   }
-  if (!events.watched()) return;
   server::JsonText json;
   json.key("state").text(state).key("message").text(status.failure);
   events.publish("fleet", json.str());
@@ -106,7 +106,8 @@ struct Daemon::Backers {
   std::unique_ptr<SharedQuota> quota;
   std::unique_ptr<store::Journal> journal;
   std::shared_ptr<MessageBus> bus;
-  std::string node;  // of a fleet
+  std::string node;      // of a fleet
+  store::Options place;  // empty: in memory alone
 
   Backer* backer() const {
     return quota != nullptr ? static_cast<Backer*>(quota.get()) : journal.get();
@@ -140,7 +141,6 @@ struct Daemon::Parts {
     const std::int64_t age_ms = server::ceil_ms(age);
     log.warning("a permit was never released and has been taken back",
                 {{"resource", held.resource->name()}, {"agent", held.agent}, {"age_ms", age_ms}});
-    if (!events.watched()) return;
     server::JsonText json;
     json.key("resource").text(held.resource->name()).key("agent").text(held.agent);
     json.key("age_ms").number(age_ms);
@@ -155,7 +155,10 @@ struct Daemon::Parts {
   server::PermitTable permits;
   server::AcquireApi acquire;
   proxy::Proxy proxy;
+  std::unique_ptr<source::Sources> sources;  // before those who show them
   std::unique_ptr<server::StatusApi> status;
+  std::unique_ptr<server::LiveApi> live;
+  std::unique_ptr<source::SourceApi> source_api;
   std::unique_ptr<Door> door;  // shut before the rest goes
 };
 
@@ -210,10 +213,35 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   auto tls = net::make_tls_client();
   if (!tls) return std::unexpected(Failure{.exit_code = 1, .lines = {std::move(tls.error())}});
   auto parts = std::make_unique<Parts>(std::move(door), time, log, calendar, std::move(events),
-                                       std::move(*backers), std::move(*tls));
+                                       std::move(*backers), *tls);
   if (const auto applied = parts->resources.apply(model->providers); !applied) {
     return std::unexpected(Failure{.exit_code = 2, .lines = {applied.error().message}});
   }
+  auto sources = source::Sources::open({.resources = parts->resources,
+                                        .events = parts->events,
+                                        .log = log,
+                                        .time = time,
+                                        .tls = *tls,
+                                        .fleet = parts->signals.get(),
+                                        .store = parts->backers.place});
+  if (!sources) {
+    return std::unexpected(Failure{.exit_code = 1, .lines = {sources.error().message}});
+  }
+  parts->sources = std::move(*sources);
+  parts->source_api = std::make_unique<source::SourceApi>(*parts->sources, time.clock);
+  const std::string durability{parts->backers.journal == nullptr ? name(Durability::kNone)
+                                                                 : name(model->main.durability)};
+  parts->live = std::make_unique<server::LiveApi>(server::LiveApi::Parts{
+      .resources = parts->resources,
+      .events = parts->events,
+      .time = time,
+      .version = WEIR_VERSION,
+      .journal = parts->backers.journal.get(),
+      .durability = durability,
+      .quota = parts->backers.quota.get(),
+      .bus = parts->backers.bus.get(),
+      .node = parts->backers.node,
+      .sources = [parts = parts.get()] { return parts->sources->summary(); }});
   parts->status = std::make_unique<server::StatusApi>(server::StatusApi::Parts{
       .resources = parts->resources,
       .permits = parts->permits,
@@ -224,15 +252,17 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .http = [parts = parts.get()] { return parts->door->listener->counts(); },
       .version = WEIR_VERSION,
       .journal = parts->backers.journal.get(),
-      .durability = std::string{parts->backers.journal == nullptr ? name(Durability::kNone)
-                                                                  : name(model->main.durability)},
+      .durability = durability,
       .quota = parts->backers.quota.get(),
       .bus = parts->backers.bus.get(),
       .signals = parts->signals.get(),
-      .node = parts->backers.node});
+      .node = parts->backers.node,
+      .more_metrics = [parts = parts.get()] { return parts->sources->metrics(); }});
   parts->acquire.add_routes(parts->door->router);
   parts->proxy.add_routes(parts->door->router);
   parts->status->add_routes(parts->door->router);
+  parts->live->add_routes(parts->door->router);
+  parts->source_api->add_routes(parts->door->router);
   server::add_page(parts->door->router);
   parts->door->listener->start();
   parts->status->set_ready(true);
@@ -248,6 +278,8 @@ std::expected<Daemon::Backers, Daemon::Failure> Daemon::open_backers(
     const MainConfig& config, const std::shared_ptr<const Calendar>& calendar,
     server::EventHub& events, std::uint16_t port) {
   Backers backers;
+  backers.place.where = store_place(config);
+  if (config.sync == Sync::kPower) backers.place.sync = store::Sync::kPower;
   if (const auto& fleet = config.fleet) {
     backers.node = fleet->node.empty() ? fmt::format("{}-{}", machine_name(), port) : fleet->node;
     if (!fleet->bus.empty()) {
@@ -263,7 +295,7 @@ std::expected<Daemon::Backers, Daemon::Failure> Daemon::open_backers(
       return backers;  // which keeps what a journal would
     }
   }
-  auto journal = open_journal(config, calendar, events);
+  auto journal = open_journal(config, backers.place, calendar, events);
   if (!journal) return std::unexpected(std::move(journal.error()));
   backers.journal = std::move(*journal);
   return backers;
@@ -284,29 +316,29 @@ std::expected<std::unique_ptr<SharedQuota>, Daemon::Failure> Daemon::open_quota(
   return std::unexpected(Failure{.exit_code = 2, .lines = {quota.error().message}});
 }
 
-std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_journal(
-    const MainConfig& config, std::shared_ptr<const Calendar> calendar, server::EventHub& events) {
-  if (config.durability == Durability::kNone) return nullptr;
-  std::string where = config.store.reveal();
-  if (where.empty()) {
-    if (options_.state_directory.empty() || config.listen.port == 0) {
-      log_.warning("no store is configured: state is kept in memory, and a restart forgets it");
-      return nullptr;
-    }
-    auto path = default_store(options_.state_directory, config.listen);
-    if (!path) {
-      log_.warning("state is kept in memory, and a restart forgets it: " + path.error().message);
-      return nullptr;
-    }
-    where = std::move(*path);
+std::string Daemon::store_place(const MainConfig& config) const {
+  if (!config.store.empty()) return config.store.reveal();
+  if (config.durability == Durability::kNone) return {};
+  if (options_.state_directory.empty() || config.listen.port == 0) {
+    log_.warning("no store is configured: state is kept in memory, and a restart forgets it");
+    return {};
   }
-  if (where.find("://") == std::string::npos) {
+  auto path = default_store(options_.state_directory, config.listen);
+  if (path) return std::move(*path);
+  log_.warning("state is kept in memory, and a restart forgets it: " + path.error().message);
+  return {};
+}
+
+std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_journal(
+    const MainConfig& config, const store::Options& place, std::shared_ptr<const Calendar> calendar,
+    server::EventHub& events) {
+  if (config.durability == Durability::kNone || place.where.empty()) return nullptr;
+  if (place.where.find("://") == std::string::npos) {
     log_.info("state is kept in a file",
-              {{"path", where}, {"durability", name(config.durability)}});
+              {{"path", place.where}, {"durability", name(config.durability)}});
   }
   store::Journal::Config journal;
-  journal.store.where = where;
-  journal.store.sync = config.sync == Sync::kPower ? store::Sync::kPower : store::Sync::kProcess;
+  journal.store = place;
   journal.mode =
       config.durability == Durability::kExact ? store::Mode::kExact : store::Mode::kSnapshot;
   journal.on_failure = config.on_store_failure == OnStoreFailure::kDeny ? store::OnFailure::kDeny
@@ -321,6 +353,8 @@ std::expected<std::unique_ptr<store::Journal>, Daemon::Failure> Daemon::open_jou
 }
 
 std::uint16_t Daemon::port() const { return parts_->door->listener->port(); }
+
+std::vector<std::string> Daemon::routes() const { return parts_->door->router.list(); }
 
 std::expected<void, Mistakes> Daemon::reload() {
   const std::lock_guard lock{reload_mutex_};
@@ -372,6 +406,7 @@ void Daemon::stop() {
   log_.info("stopping");
   parts_->status->set_ready(false);
   reloader_ = {};  // ends after the reload it is at
+  parts_->sources->stop();
   parts_->resources.close(Errc::kClosed);
   parts_->events.close();
   parts_->door->listener->stop();

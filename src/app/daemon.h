@@ -47,6 +47,8 @@ class Daemon {
   ~Daemon();  // stops
 
   std::uint16_t port() const;
+  // "GET /v1/resources/{name}" …: what it answers to.
+  std::vector<std::string> routes() const;
 
   // Reads the files again and changes what has changed; waiters and counts stay. A configuration
   // with mistakes is refused whole, and the old one stays.
@@ -69,9 +71,12 @@ class Daemon {
   std::expected<std::unique_ptr<SharedQuota>, Failure> open_quota(const FleetConfig& config,
                                                                   const std::string& node,
                                                                   server::EventHub& events);
+  // Where state is kept; empty, and why is in the log: in memory alone.
+  std::string store_place(const MainConfig& config) const;
   // Null where the state is in memory alone.
   std::expected<std::unique_ptr<store::Journal>, Failure> open_journal(
-      const MainConfig& config, std::shared_ptr<const Calendar> calendar, server::EventHub& events);
+      const MainConfig& config, const store::Options& place,
+      std::shared_ptr<const Calendar> calendar, server::EventHub& events);
   void reload_later(Reloaded done);
   void run_reloads(const std::stop_token& stop);
 

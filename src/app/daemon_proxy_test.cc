@@ -88,7 +88,8 @@ TEST_F(DaemonProxyTest, AKeyIsSeenByTheProviderAlone) {
   seen += post("/proxy/openai/v1/chat/completions",
                R"({"model":"gpt-4o","max_tokens":100,"messages":[]})")
               .response.body;
-  for (const char* path : {"/api/status", "/metrics", "/v1/resources", "/v1/resources/openai"}) {
+  for (const char* path : {"/api/status", "/metrics", "/v1/resources", "/v1/resources/openai",
+                           "/v1/live", "/v1/news", "/v1/history/openai"}) {
     seen += get(path).response.body;
   }
   seen += log();

@@ -323,7 +323,10 @@ TEST_F(DaemonTest, NoByteThatLeavesItHoldsASecret) {
   }};
   while (!watched) ASSERT_TRUE(http.post("/v1/resources/a/resume", ""));
   watcher.join();
+  collect({.method = "POST", .target = "/v1/acquire", .body = R"({"resource":"a"})"});
+  time.advance(2min);
   for (const char* target : {"/api/status", "/metrics", "/v1/resources", "/v1/resources/a",
+                             "/v1/live", "/v1/news", "/v1/history/a", "/v1/history/a?span=24h",
                              "/openapi.json", "/healthz", "/readyz", "/nothing"}) {
     collect({.target = target});
   }

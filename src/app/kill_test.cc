@@ -4,20 +4,15 @@
 
 #include "app/daemon_for_test.h"
 #include "app/kill_campaign_for_test.h"
+#include "core/sanitized_for_test.h"
 #include "store/postgresql_for_test.h"
 
 namespace weir::app {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
 class KillTest : public ::testing::Test {
  protected:
-  static int kills(int wanted) { return kSlow ? std::min(wanted, 15) : wanted; }
+  static int kills(int wanted) { return kSanitized ? std::min(wanted, 15) : wanted; }
 
   KillCampaign::Options over_sqlite() {
     return {.program = WEIR_PROGRAM, .directory = directory_.path(), .new_store = [this] {
@@ -32,10 +27,10 @@ class KillTest : public ::testing::Test {
   // hardly a moment is without a commit.
   static void expect_never_over(KillCampaign::Options options, int wanted) {
     options.kills = kills(wanted) / 2;
-    const std::pair<Amount, int> kinds[] = {{kSlow ? 30'000 : 300'000, 100}, {1'000, 20}};
+    const std::pair<Amount, int> kinds[] = {{kSanitized ? 30'000 : 300'000, 100}, {1'000, 20}};
     for (const auto& [limit, life_ms] : kinds) {
       options.limit = limit;
-      options.life_max = std::chrono::milliseconds{life_ms * (kSlow ? 5 : 1)};
+      options.life_max = std::chrono::milliseconds{life_ms * (kSanitized ? 5 : 1)};
       const KillReport report = KillCampaign{options}.run();
       EXPECT_EQ(report.kills, options.kills);
       EXPECT_GT(report.admitted, 0);

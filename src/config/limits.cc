@@ -12,12 +12,13 @@ namespace {
 
 using Algorithm = LimitSpec::Algorithm;
 
-constexpr std::array<std::pair<std::string_view, Unit>, 5> kUnits{
+constexpr std::array<std::pair<std::string_view, Unit>, 6> kUnits{
     {{"requests", Unit::kRequests},
      {"tokens", Unit::kTokens},
      {"input_tokens", Unit::kInputTokens},
      {"output_tokens", Unit::kOutputTokens},
-     {"usd", Unit::kMicroUsd}}};
+     {"usd", Unit::kMicroUsd},
+     {"slots", Unit::kSlots}}};
 
 constexpr std::array<std::pair<std::string_view, Algorithm>, 5> kAlgorithms{
     {{"token_bucket", Algorithm::kTokenBucket},
@@ -96,8 +97,10 @@ class LimitList {
     auto found = Fields::of(reading_, node, path);
     if (!found) return;
     Fields& fields = *found;
-    for (const auto* key : {"unit", "amount", "per"}) fields.require(key);
+    for (const auto* key : {"unit", "amount"}) fields.require(key);
     const auto unit = fields.choice("unit", kUnits);
+    if (unit == Unit::kSlots) return add_slots(fields, node, path);
+    fields.require("per");
     const auto amount_of = [&](std::string_view key) {
       return unit == Unit::kMicroUsd ? fields.micro_usd(key) : fields.whole(key, 1, kAmountMax);
     };
@@ -107,13 +110,11 @@ class LimitList {
     const auto algorithm =
         default_algorithm ? Algorithm::kTokenBucket : fields.choice("algorithm", kAlgorithms);
     const auto burst = amount_of("burst");
-    if (fields.find("burst") != nullptr && algorithm && algorithm != Algorithm::kTokenBucket) {
-      fields.mistake("burst", "only a token_bucket has a burst");
+    const bool bucket = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kStepped;
+    if (fields.find("burst") != nullptr && algorithm && !bucket) {
+      fields.mistake("burst", "only a token_bucket and a stepped one have a burst");
     }
-    const auto limit_name = fields.text("name");
-    if (limit_name && !is_limit_name(*limit_name)) {
-      fields.mistake("name", "a limit's name is at most 64 printable characters, without \" or \\");
-    }
+    const std::string limit_name = read_name(fields);
     LimitConfig limit;
     if (fields.find("align") != nullptr) {
       if (fields.choice("align", kAligns) && algorithm && algorithm != Algorithm::kFixedWindow) {
@@ -128,10 +129,34 @@ class LimitList {
     fields.finish();
     if (!unit || !amount || !period || !algorithm) return;
     limit.spec = {.unit = *unit, .algorithm = *algorithm, .amount = *amount, .period = *period};
-    if (algorithm == Algorithm::kTokenBucket) limit.spec.burst = burst.value_or(*amount);
-    if (algorithm == Algorithm::kStepped) limit.spec.burst = *amount;
-    limit.spec.name = limit_name.value_or("");
+    if (bucket) limit.spec.burst = burst.value_or(*amount);
+    limit.spec.name = limit_name;
     add(std::move(limit), node, path);
+  }
+
+  // Borrowed and given back: no period, no algorithm.
+  void add_slots(Fields& fields, const Node& node, const std::string& path) {
+    const auto amount = fields.whole("amount", 1, kAmountMax);
+    for (const auto* key : {"per", "algorithm", "burst", "align"}) {
+      if (fields.find(key) != nullptr) {
+        fields.mistake(key, "slots are given back: they have an amount and a name alone");
+      }
+    }
+    LimitConfig limit;
+    const std::string limit_name = read_name(fields);
+    fields.finish();
+    if (!amount) return;
+    limit.spec = LimitSpec::concurrency(*amount);
+    limit.spec.name = limit_name;
+    add(std::move(limit), node, path);
+  }
+
+  static std::string read_name(Fields& fields) {
+    const auto name = fields.text("name");
+    if (name && !is_limit_name(*name)) {
+      fields.mistake("name", "a limit's name is at most 64 printable characters, without \" or \\");
+    }
+    return name.value_or("");
   }
 
   void add_budget(Fields budget, std::string path) {

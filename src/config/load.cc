@@ -11,6 +11,7 @@
 #include "config/limits.h"
 #include "config/main_file.h"
 #include "config/provider_file.h"
+#include "config/source_file.h"
 
 namespace weir {
 namespace {
@@ -179,6 +180,13 @@ std::expected<std::vector<LimitConfig>, Mistakes> parse_limits(std::string_view 
     auto limits = read_limits(*fields);
     fields->finish();
     return limits;
+  });
+}
+
+std::expected<SourceConfig, Mistakes> parse_source(std::string_view text, std::string file,
+                                                   std::string_view name) {
+  return parse_text(text, std::move(file), [name](Reading& reading, const Node& root) {
+    return read_source(reading, root, name);
   });
 }
 

@@ -43,6 +43,11 @@ std::expected<Model, Mistakes> parse_main(std::string_view text, std::string fil
 std::expected<std::vector<LimitConfig>, Mistakes> parse_limits(std::string_view text,
                                                                std::string file);
 
+// A source's definition. `name`: what it is to be called, where the text may leave that out; empty:
+// the text must say it.
+std::expected<SourceConfig, Mistakes> parse_source(std::string_view text, std::string file,
+                                                   std::string_view name = {});
+
 // Letters, digits, '.', '_', '-'; 1 to 64 of them.
 bool is_name(std::string_view text);
 

@@ -102,6 +102,18 @@ struct ProviderConfig {
   Place place;
 };
 
+// Something to fetch again and again (`weir add`).
+struct SourceConfig {
+  std::string name;
+  std::string url;  // http:// or https://, without a user, a fragment or a known credential
+  Nanos every = std::chrono::minutes{1};
+  Nanos timeout = std::chrono::seconds{30};  // of the whole call
+  std::uint64_t max_body = 1024 * 1024;      // bytes of an answer that are kept
+  std::vector<std::pair<std::string, std::string>> headers = {};
+
+  friend bool operator==(const SourceConfig&, const SourceConfig&) = default;
+};
+
 enum class Scope : std::uint8_t { kClient, kRead, kAdmin };
 std::string_view name(Scope scope);
 

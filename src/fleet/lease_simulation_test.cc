@@ -3,6 +3,7 @@
 // admitted is held against the limit.
 #include <gtest/gtest.h>
 
+#include "core/sanitized_for_test.h"
 #include "fleet/mirror.h"
 #include "fleet/simulated_fleet_for_test.h"
 #include "weir/core/int128.h"
@@ -13,11 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Algorithm = LimitSpec::Algorithm;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kSeedsAPart = 50;
-#else
-constexpr int kSeedsAPart = 1000;
-#endif
+constexpr int kSeedsAPart = kSanitized ? 50 : 1000;
 constexpr int kParts = 10;
 constexpr Nanos kTimeout = std::chrono::milliseconds{50};
 

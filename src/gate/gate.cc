@@ -453,6 +453,18 @@ bool Gate::at_rest() const {
          });
 }
 
+namespace {
+
+std::optional<Nanos> resets_in(const Limit& limit, Instant now) {
+  const LimitSpec& spec = limit.spec();
+  if (spec.algorithm != LimitSpec::Algorithm::kFixedWindow) return std::nullopt;
+  if (spec.ends != nullptr) return spec.ends->after(clamp_instant(now)) - now;
+  if (limit.available(now) == limit.capacity()) return std::nullopt;
+  return limit.window_start(now) + spec.period - now;
+}
+
+}  // namespace
+
 GateMetrics Gate::metrics() const {
   const Instant now = clock_.now();
   const std::lock_guard lock{mutex_};
@@ -474,7 +486,8 @@ GateMetrics Gate::metrics() const {
                               .capacity = limits[i].capacity(),
                               .amount = limits[i].spec().amount,
                               .period = limits[i].spec().period,
-                              .hits = hits_[i] + (word_in_use_ ? refused_fast : 0)});
+                              .hits = hits_[i] + (word_in_use_ ? refused_fast : 0),
+                              .resets_in = resets_in(limits[i], now)});
   }
   return metrics;
 }

@@ -4,15 +4,8 @@
 
 #include <vector>
 
+#include "core/sanitized_for_test.h"
 #include "gate/gate_for_test.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEIR_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEIR_SANITIZED 1
-#endif
-#endif
 
 namespace weir {
 namespace {
@@ -21,12 +14,9 @@ using namespace std::chrono_literals;
 
 // Of the allocator of the C library; nothing is known where a sanitizer stands in for it.
 std::size_t bytes_in_use() {
-#ifdef WEIR_SANITIZED
-  return 0;
-#else
+  if (kSanitized) return 0;
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
-#endif
 }
 
 struct ManyWaitersTest : testing::Test {
@@ -82,9 +72,9 @@ TEST_F(ManyWaitersTest, EachTakesLessThanAKibibyte) {
   ask_all();
   const std::size_t each = (bytes_in_use() - before) / kWaiters;
   RecordProperty("bytes_per_waiter", static_cast<int>(each));
-#ifndef WEIR_SANITIZED
-  EXPECT_GT(each, 100U) << "not measured";
-#endif
+  if (!kSanitized) {
+    EXPECT_GT(each, 100U) << "not measured";
+  }
   EXPECT_LT(each, 1024U);
 }
 

@@ -336,6 +336,16 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
   return std::nullopt;
 }
 
+std::string text_of(const ResponseHead& head) {
+  std::string text = "HTTP/1.1 " + std::to_string(head.status);
+  if (!head.reason.empty()) text.append(" ").append(head.reason);
+  text += kLineEnd;
+  for (const Field& field : head.fields.all()) {
+    text.append(field.name).append(":").append(field.value).append(kLineEnd);
+  }
+  return text.append(kLineEnd);
+}
+
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());

@@ -100,6 +100,9 @@ std::expected<RequestHead, HttpFault> parse_request_head(std::string_view head);
 std::expected<ResponseHead, HttpFault> parse_response_head(std::string_view head,
                                                            std::string_view request_method);
 
+// The head as text again, for the time after its bytes are gone; no longer than it was.
+std::string text_of(const ResponseHead& head);
+
 // "a=1&b=%20" → the decoded value of the first `name`, a '+' being a space as in forms; nothing if
 // it is not there or not well encoded.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);

@@ -96,13 +96,16 @@ void Account::Pauses::reset() {
   if (backoff_.ceiling() != first_.ceiling()) backoff_ = first_.with_seed(++seed_);
 }
 
-std::shared_ptr<Account> Account::create(std::string name, TimeSource time, std::uint64_t seed) {
-  return std::shared_ptr<Account>{new Account(std::move(name), time, seed)};
+std::shared_ptr<Account> Account::create(std::string name, TimeSource time, std::uint64_t seed,
+                                         std::shared_ptr<PaceChanges> changes) {
+  return std::shared_ptr<Account>{new Account(std::move(name), time, seed, std::move(changes))};
 }
 
-Account::Account(std::string name, TimeSource time, std::uint64_t seed)
+Account::Account(std::string name, TimeSource time, std::uint64_t seed,
+                 std::shared_ptr<PaceChanges> changes)
     : time_(time),
       gate_(Gate::create({.name = std::move(name), .limits = {}}, time).value()),
+      changes_(std::move(changes)),
       limited_(kLimitedPause, seed),
       overloaded_(kOverloadedPause, ~seed),
       probe_after_(kProbeFirst) {}
@@ -141,7 +144,11 @@ void Account::refused(const Signals& signals, Instant now) {
   } else if (now >= held_until_) {
     begin_pace(now);
     const bool limited = signals.kind == Signals::Kind::kLimited;
-    if (limited && pace_->reduce(now)) limits_changed_ = true;
+    const Amount before = pace_->capacity();
+    if (limited && pace_->reduce(now)) {
+      limits_changed_ = true;
+      note_pace(before);
+    }
     hold(now + (limited ? limited_ : overloaded_).next());
   }
   arm();
@@ -200,14 +207,20 @@ void Account::arm() {
   time_.timer.arm(*this, cut ? pace_->next_recovery() : pace_until_);
 }
 
+void Account::note_pace(Amount from) {
+  if (changes_ != nullptr) changes_->note({.from = from, .to = pace_->capacity()});
+}
+
 void Account::ring(Instant now) {
   const std::shared_ptr<Account> self = weak_from_this().lock();
   if (self == nullptr) return;  // its last owner waits for this to return
   {
     const std::lock_guard lock{mutex_};
     if (!pace_) return;
+    const Amount before = pace_->capacity();
     if (pace_->recover(now)) {
       limits_changed_ = true;
+      note_pace(before);
       pace_until_ = std::max(pace_until_, now + kRecoveryInterval);
     }
     if (pace_->capacity() == pace_->original() && now >= pace_until_) end_pace(now);
@@ -292,6 +305,12 @@ std::optional<Exhaustion> Account::exhausted(Instant now) const {
   const std::lock_guard lock{mutex_};
   if (!exhaustion_ || now >= exhaustion_->until) return std::nullopt;
   return exhaustion_;
+}
+
+std::optional<Account::Pace> Account::pace() const {
+  const std::lock_guard lock{mutex_};
+  if (!pace_) return std::nullopt;
+  return Pace{.now = pace_->capacity(), .original = pace_->original()};
 }
 
 void Account::resume() {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "provider/account_rate.h"
+#include "provider/pace_changes.h"
 #include "provider/signals.h"
 #include "weir/control/adaptive_capacity.h"
 #include "weir/control/backoff.h"
@@ -39,7 +40,9 @@ struct Exhaustion {
 class Account final : private Alarm, public std::enable_shared_from_this<Account> {
  public:
   // `name`: of the gate. `seed`: for the jitter.
-  static std::shared_ptr<Account> create(std::string name, TimeSource time, std::uint64_t seed);
+  // `changes`: hears of the pace; may be null.
+  static std::shared_ptr<Account> create(std::string name, TimeSource time, std::uint64_t seed,
+                                         std::shared_ptr<PaceChanges> changes = nullptr);
   ~Account();
 
   Gate& gate() { return *gate_; }
@@ -52,6 +55,14 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
 
   // Nothing unless it is exhausted at `now`.
   std::optional<Exhaustion> exhausted(Instant now) const;
+
+  // How fast those who waited are let go, in thousandths of a request a minute; nothing if nothing
+  // paces it. Below `original` after 429s, and grown by a tenth every 30 s.
+  struct Pace {
+    Amount now;
+    Amount original;
+  };
+  std::optional<Pace> pace() const;
 
   // Ends holds and exhaustion by hand; a pace stays.
   void resume();
@@ -79,7 +90,8 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
     std::uint64_t seed_;
   };
 
-  Account(std::string name, TimeSource time, std::uint64_t seed);
+  Account(std::string name, TimeSource time, std::uint64_t seed,
+          std::shared_ptr<PaceChanges> changes);
   void ring(Instant now) override;
 
   // These want the lock.
@@ -91,6 +103,8 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
   void begin_pace(Instant now);
   void end_pace(Instant now);
   void arm();
+  // The pace was `from` before.
+  void note_pace(Amount from);
   void learn(const Quota& quota, Instant now);
   Learned* find(const Quota& quota);
 
@@ -101,6 +115,7 @@ class Account final : private Alarm, public std::enable_shared_from_this<Account
 
   const TimeSource time_;
   const std::unique_ptr<Gate> gate_;
+  const std::shared_ptr<PaceChanges> changes_;
 
   mutable std::mutex mutex_;
   RecentRate served_;

@@ -44,7 +44,7 @@ std::shared_ptr<Account> Accounts::make(std::string_view model) {
   if (!model.empty()) name.append(" ").append(model);
   // Processes that were refused together must not come back together.
   const auto seed = static_cast<std::uint64_t>(time_.clock.wall().time_since_epoch().count());
-  return Account::create(std::move(name), time_, seed + ++made_);
+  return Account::create(std::move(name), time_, seed + ++made_, changes_);
 }
 
 std::shared_ptr<Account> Accounts::evict() {

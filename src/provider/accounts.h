@@ -31,6 +31,8 @@ class Accounts {
   // Null if it is not there.
   std::shared_ptr<Account> find(std::string_view credential, std::string_view model) const;
   std::vector<std::shared_ptr<Account>> all() const;
+  // Of all that there are and were.
+  PaceChanges& pace_changes() { return *changes_; }
 
   // Ends the holds of all, by hand. May call waiters back.
   void resume();
@@ -51,6 +53,7 @@ class Accounts {
   const std::string provider_;
   const TimeSource time_;
   const std::size_t accounts_max_;
+  const std::shared_ptr<PaceChanges> changes_ = std::make_shared<PaceChanges>();
 
   std::atomic<bool> any_ = false;  // so that a provider without accounts is not asked
   mutable std::shared_mutex mutex_;

@@ -8,6 +8,7 @@
 #include <boost/json/value.hpp>
 
 #include "net/characters.h"
+#include "net/field_names.h"
 #include "net/http_head.h"
 
 namespace weir {
@@ -83,10 +84,7 @@ boost::json::object body_of(Profile profile, const RefusalText& refusal) {
 }
 
 bool is_credential_parameter(Profile profile, std::string_view name) {
-  constexpr std::array<std::string_view, 5> kNames{"access_token", "api_key", "api-key", "apikey",
-                                                   "subscription-key"};
-  return std::ranges::any_of(kNames,
-                             [&](auto known) { return net::same_ignoring_case(name, known); }) ||
+  return net::is_credential_parameter(name) ||
          (profile != Profile::kGeneric && net::same_ignoring_case(name, "key"));
 }
 
@@ -105,17 +103,11 @@ KeyField key_field(Profile profile) {
   }
 }
 
-bool is_credential_field(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kNames{"authorization",
-                                                   "x-api-key",
-                                                   "api-key",
-                                                   "x-goog-api-key",
-                                                   "proxy-authorization",
-                                                   "ocp-apim-subscription-key",
-                                                   "x-amz-security-token",
-                                                   "cookie"};
-  return std::ranges::any_of(kNames,
-                             [&](auto known) { return net::same_ignoring_case(name, known); });
+void append_key(std::string& head, const ProviderConfig& provider) {
+  if (provider.api_key.empty()) return;
+  const KeyField key = key_field(provider.profile);
+  head.append(key.name).append(": ").append(key.prefix);
+  head.append(provider.api_key.reveal()).append("\r\n");
 }
 
 std::string without_credentials(Profile profile, std::string_view query) {

@@ -27,10 +27,8 @@ struct KeyField {
   std::string_view prefix;  // "Bearer ", or none
 };
 KeyField key_field(Profile profile);
-
-// Whether a header field of a client's request may carry its credential, with whichever provider;
-// `name` in any case. Such fields go on only if the provider's pass_client_key says so.
-bool is_credential_field(std::string_view name);
+// The line of a head, with its CRLF, that carries the configured key; nothing without one.
+void append_key(std::string& head, const ProviderConfig& provider);
 
 // A query (without '?') less the parameters that carry a key. `key` is one everywhere but with
 // generic providers, where it may be anything.

@@ -56,17 +56,6 @@ TEST(Credentials, GoIntoTheFieldOfTheProvider) {
   EXPECT_EQ(shown(Profile::kGeneric), "authorization: Bearer K");
 }
 
-TEST(Credentials, OfAClientAreKnownInEveryForm) {
-  for (const char* name : {"authorization", "Authorization", "X-API-KEY", "api-key",
-                           "x-goog-api-key", "Proxy-Authorization", "cookie"}) {
-    EXPECT_TRUE(is_credential_field(name)) << name;
-  }
-  for (const char* name : {"", "anthropic-beta", "anthropic-version", "openai-organization",
-                           "x-api-keys", "content-type"}) {
-    EXPECT_FALSE(is_credential_field(name)) << name;
-  }
-}
-
 TEST(Credentials, AreTakenOutOfAQuery) {
   const auto gemini = [](std::string_view query) {
     return without_credentials(Profile::kGemini, query);

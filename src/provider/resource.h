@@ -14,6 +14,7 @@
 
 #include "config/model.h"
 #include "provider/accounts.h"
+#include "provider/activity.h"
 #include "provider/traffic.h"
 #include "weir/gate/backing.h"
 #include "weir/gate/gate.h"
@@ -78,6 +79,8 @@ class Resource {
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> agent_gates() const;
   std::vector<std::shared_ptr<Account>> accounts() const { return accounts_.all(); }
   Traffic& traffic() { return traffic_; }
+  Activity& activity() { return activity_; }
+  PaceChanges& pace_changes() { return accounts_.pace_changes(); }
 
   bool paused() const { return paused_.load(std::memory_order_relaxed); }
   void pause();   // admits nothing, keeps waiters; outlasts a reload
@@ -126,6 +129,7 @@ class Resource {
   std::atomic<bool> plain_;  // no patterns: every route is the same
   std::atomic<bool> paused_ = false;
   Traffic traffic_;
+  Activity activity_;
 
   mutable std::shared_mutex mutex_;
   Rules rules_;

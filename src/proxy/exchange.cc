@@ -7,7 +7,8 @@
 
 #include "provider/account.h"
 #include "provider/answers.h"
-#include "provider/known_rate.h"
+#include "provider/learning.h"
+#include "server/binding.h"
 #include "server/loop.h"
 #include "server/refusal.h"
 #include "server/text.h"
@@ -57,17 +58,6 @@ Signals signals_of_event(std::string_view error) {
   return signals;
 }
 
-// The head as text again, for the time after its bytes are gone; no longer than it was.
-std::string text_of(const net::ResponseHead& head) {
-  std::string text = fmt::format("HTTP/1.1 {}", head.status);
-  if (!head.reason.empty()) text.append(" ").append(head.reason);
-  text += "\r\n";
-  for (const net::Field& field : head.fields.all()) {
-    text.append(field.name).append(":").append(field.value).append("\r\n");
-  }
-  return text + "\r\n";
-}
-
 std::string retry_fields(Nanos retry_after) {
   return fmt::format("Retry-After: {}\r\nretry-after-ms: {}\r\n", ceil_seconds(retry_after),
                      ceil_ms(retry_after));
@@ -102,12 +92,18 @@ Exchange::Exchange(House& house, server::Loop& loop, net::UpstreamPool& pool, Er
                .agent = errand_.agent,
                .priority = errand_.route.priority,
                .weight = errand_.route.weight},
-      traffic_(errand_.resource->traffic()) {}
+      traffic_(errand_.resource->traffic()),
+      visit_(errand_.resource->activity().arrive({.agent = errand_.agent,
+                                                  .model = errand_.facts.model,
+                                                  .cost = errand_.charge.cost,
+                                                  .priority = errand_.route.priority},
+                                                 errand_.arrived)) {}
 
 Exchange::~Exchange() = default;
 
 void Exchange::start(server::Responder& responder) {
   const auto answer = [&](const Outcome& outcome) {
+    visit_.refused(errand_.arrived);
     responder.reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
   };
   if (const auto outcome = exhausted()) return answer(*outcome);
@@ -137,6 +133,7 @@ void Exchange::attach(server::Responder& responder) {
 }
 
 void Exchange::wait() {
+  visit_.queued(house_.clock.now());
   // Whoever does not wait for limits still waits for the store's word.
   const Instant deadline = std::max(errand_.deadline, errand_.arrived + server::kStorePatience);
   ticket_ = errand_.route.path.acquire_async(
@@ -165,6 +162,10 @@ void Exchange::admitted(Result<Permit> result) {
 
 void Exchange::send(Permit permit) {
   permit_ = std::move(permit);
+  const Instant now = house_.clock.now();
+  if (visit_.admitted(now, Activity::Visit::Holds::kSomething)) {
+    visit_.waited_for(server::binding_limit(*errand_.resource, errand_.route.path, request_.cost));
+  }
   settled_ = false;
   status_ = 0;
   ++attempts_;
@@ -172,7 +173,7 @@ void Exchange::send(Permit permit) {
   add(traffic_.under_way);
   if (house_.events.watched()) {
     tell("forwarded", fmt::format(",\"waited_ms\":{},\"attempt\":{}",
-                                  ceil_ms(house_.clock.now() - errand_.arrived), attempts_));
+                                  ceil_ms(now - errand_.arrived), attempts_));
   }
   call_ = pool_.call(*errand_.origin,
                      {.method = errand_.method,
@@ -187,7 +188,7 @@ void Exchange::on_head(const net::ResponseHead& head) {
   status_ = head.status;
   add(traffic_.answers_by_class[std::min<std::size_t>(static_cast<std::size_t>(status_) / 100, 5)]);
   if (status_ >= 400) {
-    refusal_head_ = text_of(head);
+    refusal_head_ = net::text_of(head);
     refusal_body_.clear();
     return;
   }
@@ -210,7 +211,7 @@ void Exchange::on_body(std::string_view bytes) {
 void Exchange::on_end() {
   const auto self = shared_from_this();
   if (!begun_) return judge(/*whole=*/true);
-  settle(ending());
+  close(ending());
   finish();
 }
 
@@ -225,8 +226,13 @@ Ending Exchange::ending() {
 void Exchange::on_failure(net::UpstreamFault fault, std::string_view message) {
   const auto self = shared_from_this();
   add(traffic_.failed);
+  errand_.resource->activity().failed(house_.clock.now());
   call_.reset();
-  settle(fault == net::UpstreamFault::kUnreachable ? Ending::kUnsent : Ending::kCut);
+  if (fault == net::UpstreamFault::kUnreachable) {
+    settle(Ending::kUnsent);
+  } else {
+    close(Ending::kCut);
+  }
   if (begun_) return relay_->abort();
   const bool slow = fault == net::UpstreamFault::kTooSlow;
   reply(refusal_outcome(*errand_.config, slow ? 504 : 502,
@@ -243,11 +249,15 @@ void Exchange::on_gone() {
   if (call_ != nullptr) add(traffic_.cut);
   call_.reset();
   settle(Ending::kCut);
+  visit_ = {};
 }
 
 void Exchange::learn(const Signals& signals) {
   using enum Signals::Kind;
-  if (signals.kind == kLimited) add(traffic_.limited);
+  if (signals.kind == kLimited) {
+    add(traffic_.limited);
+    tell_limited(signals);
+  }
   if (signals.kind == kOverloaded) add(traffic_.overloaded);
   if (signals.kind == kExhausted) {
     add(traffic_.exhausted);
@@ -255,14 +265,21 @@ void Exchange::learn(const Signals& signals) {
                                                            {"model", errand_.facts.model},
                                                            {"why", signals.reason}});
   }
-  if (signals.kind != kServed) {
-    errand_.route.account->set_known_rate(known_rate(*errand_.config, errand_.facts.model));
-  }
-  errand_.route.account->answered(signals, errand_.charge.cost, house_.clock.now());
-  if (house_.fleet == nullptr) return;
-  const Caller caller{
-      .agent = errand_.agent, .model = errand_.facts.model, .account = errand_.credential};
-  house_.fleet->tell(*errand_.resource, caller, signals);
+  weir::learn({.resource = *errand_.resource,
+               .config = *errand_.config,
+               .account = *errand_.route.account,
+               .caller = {.agent = errand_.agent,
+                          .model = errand_.facts.model,
+                          .account = errand_.credential},
+               .charged = errand_.charge.cost},
+              signals, house_.fleet, house_.clock.now());
+}
+
+void Exchange::tell_limited(const Signals& signals) {
+  if (!errand_.resource->activity().limited(house_.clock.now())) return;
+  publish("limited", signals.retry_after
+                         ? fmt::format(",\"retry_after_ms\":{}", ceil_ms(*signals.retry_after))
+                         : ",\"retry_after_ms\":null");
 }
 
 bool Exchange::tries_again(const Signals& signals) const {
@@ -297,7 +314,7 @@ void Exchange::judge(bool whole) {
   begin(*head, terminal && !said ? kDoNotRetry : "");
   if (!body.empty()) pass(body);
   if (!whole || gone_) return;
-  settle(Ending::kRefused);
+  close(Ending::kRefused);
   finish();
 }
 
@@ -351,6 +368,11 @@ void Exchange::finish() {
   if (!gone_) relay_->finish(framing_.kind != Framing::Kind::kClose);
 }
 
+void Exchange::close(Ending ending) {
+  settle(ending);
+  visit_.ended(house_.clock.now());
+}
+
 void Exchange::settle(Ending ending) {
   if (std::exchange(settled_, true)) return;
   traffic_.under_way.fetch_sub(1, std::memory_order_relaxed);
@@ -364,10 +386,12 @@ void Exchange::settle(Ending ending) {
     house_.calibration.learn(errand_.facts, *answer->usage());
   }
   std::string more = fmt::format(",\"status\":{}", status_);
+  Activity::Use used{.micro_usd = actual[Unit::kMicroUsd]};
   if (const auto usage = usage_of(errand_.facts, errand_.charge, ending, answer)) {
     add(traffic_.input_tokens, usage->all_input());
     add(traffic_.cached_input_tokens, usage->cached_input);
     add(traffic_.output_tokens, usage->output);
+    used.tokens = usage->all_input() + usage->output;
     fmt::format_to(std::back_inserter(more), ",\"input_tokens\":{},\"output_tokens\":{}",
                    usage->all_input(), usage->output);
     if (actual.names(Unit::kMicroUsd)) {
@@ -375,6 +399,7 @@ void Exchange::settle(Ending ending) {
       more += ",\"usd\":" + server::amount_text(Unit::kMicroUsd, actual[Unit::kMicroUsd]);
     }
   }
+  visit_.settled(used);
   tell("settled", more);
 }
 
@@ -430,12 +455,16 @@ Outcome Exchange::ended(Errc reason) const {
 }
 
 void Exchange::reply(const Outcome& outcome) {
+  visit_.refused(house_.clock.now());
   call_.reset();
   relay_->reply({.status = outcome.status, .body = outcome.body, .fields = outcome.fields});
 }
 
 void Exchange::tell(std::string_view type, std::string_view more) const {
-  if (!house_.events.watched()) return;
+  if (house_.events.watched()) publish(type, more);
+}
+
+void Exchange::publish(std::string_view type, std::string_view more) const {
   std::string fields = "\"resource\":";
   append_json(fields, errand_.config->name);
   fields += ",\"agent\":";

@@ -93,6 +93,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   void judge(bool whole);
   bool tries_again(const Signals& signals) const;
   void learn(const Signals& signals);
+  void tell_limited(const Signals& signals);
   // The answer goes to the client from here on.
   void begin(const net::ResponseHead& head, std::string_view more = {});
   void pass(std::string_view bytes);
@@ -101,12 +102,16 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   // How an answer that is whole has ended: it may be an error inside a stream.
   Ending ending();
   void settle(Ending ending);
+  // Settles, and the provider's part is over.
+  void close(Ending ending);
 
   std::optional<Outcome> exhausted() const;
   Outcome refused(const Refusal& refusal) const;
   Outcome ended(Errc reason) const;
   void reply(const Outcome& outcome);
+  // If somebody watches single calls.
   void tell(std::string_view type, std::string_view more) const;
+  void publish(std::string_view type, std::string_view more) const;
 
   House& house_;
   server::Loop& loop_;
@@ -114,6 +119,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, net::Upstr
   Errand errand_;
   const Request request_;
   Traffic& traffic_;
+  Activity::Visit visit_;
 
   std::optional<server::Relay> relay_;
   Ticket ticket_;

@@ -2,27 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <ranges>
 
 #include "net/characters.h"
+#include "net/field_names.h"
 #include "provider/answers.h"
 
 namespace weir::proxy {
 namespace {
 
 using net::same_ignoring_case;
-
-bool is_any_of(std::string_view name, std::span<const std::string_view> names) {
-  return std::ranges::any_of(names,
-                             [&](std::string_view each) { return same_ignoring_case(name, each); });
-}
-
-// RFC 9110, 7.6.1, and what went by other names.
-constexpr std::array<std::string_view, 9> kHopByHop{
-    "connection",        "keep-alive",         "proxy-connection",   "te", "trailer", "upgrade",
-    "transfer-encoding", "proxy-authenticate", "proxy-authorization"};
 
 std::string_view trimmed(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
@@ -31,14 +21,14 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Fields that concern one connection alone: those of kHopByHop, and those that Connection names.
+// Fields that concern one connection alone: always, or because Connection names them.
 class HopByHop {
  public:
   explicit HopByHop(const net::Fields& fields) : fields_(fields) {
     named_ = fields.find("connection").has_value();
   }
   bool contains(std::string_view name) const {
-    return is_any_of(name, kHopByHop) || (named_ && is_named(name));
+    return net::is_hop_by_hop(name) || (named_ && is_named(name));
   }
 
  private:
@@ -79,23 +69,19 @@ std::string request_head(const net::RequestHead& head, const ProviderConfig& pro
   constexpr std::array<std::string_view, 3> kOurs{"host", "content-length", "expect"};
   const HopByHop hop_by_hop{head.fields};
   for (const net::Field& field : head.fields.all()) {
-    if (is_any_of(field.name, kOurs) || starts_ignoring_case(field.name, "x-weir-") ||
+    if (net::is_any_of(field.name, kOurs) || starts_ignoring_case(field.name, "x-weir-") ||
         hop_by_hop.contains(field.name)) {
       continue;
     }
     if (upward.read && same_ignoring_case(field.name, "accept-encoding")) continue;
-    if (is_credential_field(field.name) &&
+    if (net::is_credential_field(field.name) &&
         (!provider.pass_client_key || same_ignoring_case(field.name, upward.token_field))) {
       continue;
     }
     append_field(out, field.name, field.value);
   }
   if (upward.read) append_field(out, "Accept-Encoding", "identity");
-  if (!provider.api_key.reveal().empty()) {
-    const KeyField key = key_field(provider.profile);
-    out.append(key.name).append(": ").append(key.prefix);
-    out.append(provider.api_key.reveal()).append("\r\n");
-  }
+  append_key(out, provider);
   const bool bodiless = head.method == "GET" || head.method == "HEAD";
   if (upward.body_bytes != 0 || !bodiless) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", upward.body_bytes);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "net/characters.h"
+#include "net/field_names.h"
 #include "provider/answers.h"
 #include "server/connection.h"
 #include "server/loop.h"
@@ -77,7 +78,7 @@ std::optional<int> parse_priority(std::string_view text) {
 std::string credential_of(const ProviderConfig& provider, const server::HttpRequest& http) {
   if (!provider.pass_client_key) return std::string{Resource::kOwnAccount};
   for (const net::Field& field : http.head.fields.all()) {
-    if (!is_credential_field(field.name)) continue;
+    if (!net::is_credential_field(field.name)) continue;
     if (net::same_ignoring_case(field.name, http.client.token_field)) continue;
     std::array<unsigned char, 32> hash;
     SHA256(reinterpret_cast<const unsigned char*>(field.value.data()), field.value.size(),

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "net/host.h"
+#include "server/binding.h"
 #include "server/refusal.h"
 #include "server/text.h"
 
@@ -121,12 +122,16 @@ std::expected<AcquireApi::Attempt, AcquireApi::Outcome> AcquireApi::prepare(
   }
   const Request request{
       .cost = call.cost, .agent = agent, .priority = route->priority, .weight = route->weight};
+  const Instant now = clock_.now();
+  auto visit = resource->activity().arrive(
+      {.agent = agent, .model = call.model, .cost = call.cost, .priority = route->priority}, now);
   return Attempt{.resource = std::move(resource),
                  .route = std::move(*route),
                  .request = request,
                  .client = client.name,
                  .hold = call.hold,
-                 .arrived = clock_.now()};
+                 .arrived = now,
+                 .visit = std::move(visit)};
 }
 
 std::optional<AcquireApi::Outcome> AcquireApi::decide_now(Attempt& attempt) {
@@ -138,7 +143,7 @@ std::optional<AcquireApi::Outcome> AcquireApi::decide_now(Attempt& attempt) {
 
 AcquireApi::Outcome AcquireApi::decide(Attempt& attempt) {
   auto outcome = decide_now(attempt);
-  return outcome ? std::move(*outcome) : store_busy();
+  return outcome ? std::move(*outcome) : store_busy(attempt);
 }
 
 void AcquireApi::acquire(const HttpRequest& http, Responder& responder) {
@@ -165,6 +170,7 @@ void AcquireApi::wait(Attempt attempt, Nanos patience, Responder& responder) {
   const Path path = attempt.route.path;
   const Request request = attempt.request;
   const Instant deadline = attempt.arrived + patience;
+  attempt.visit.queued(attempt.arrived);
   if (attempt.request.waits_for_limits) tell("queued", attempt, {});
   *ticket =
       path.acquire_async(request, deadline,
@@ -196,37 +202,46 @@ AcquireApi::Outcome AcquireApi::finish(Attempt& attempt, Result<Permit> result) 
   return again ? decide(attempt) : ended(attempt, result.error().code);
 }
 
-AcquireApi::Outcome AcquireApi::admitted(const Attempt& attempt, Permit permit) {
+AcquireApi::Outcome AcquireApi::admitted(Attempt& attempt, Permit permit) {
+  using Holds = Activity::Visit::Holds;
   const bool queued = attempt.request.waits_for_limits && permit.waited();
-  const Nanos waited = queued ? clock_.now() - attempt.arrived : Nanos{0};
+  const Instant now = clock_.now();
+  const Nanos waited = queued ? now - attempt.arrived : Nanos{0};
+  const bool holds = permit.borrows() || attempt.hold;
+  if (holds && !permits_.has_room(attempt.client)) {
+    attempt.visit.refused(now);
+    give_back(std::move(permit));
+    return Outcome::error(429, "too_many_permits",
+                          "this client holds as many permits as are allowed");
+  }
+  if (attempt.visit.admitted(now, holds ? Holds::kSomething : Holds::kNothing)) {
+    attempt.visit.waited_for(binding_limit(*attempt.resource, attempt.route.path, permit.cost()));
+  }
   std::string more;
   if (events_.watched()) {
     more = fmt::format(",\"waited_ms\":{}", ceil_ms(waited));
     tell("admitted", attempt, more);
   }
-  if (!permit.borrows() && !attempt.hold) {
+  if (!holds) {
     if (waited == Nanos{0}) return {.body = R"({"permit":null,"waited_ms":0})"};
     return {.body = fmt::format(R"({{"permit":null,"waited_ms":{}}})", ceil_ms(waited))};
-  }
-  if (!permits_.has_room(attempt.client)) {
-    give_back(std::move(permit));
-    return Outcome::error(429, "too_many_permits",
-                          "this client holds as many permits as are allowed");
   }
   const Nanos lifetime = attempt.hold.value_or(2 * attempt.resource->config()->request_timeout);
   const std::string id = permits_.add({.resource = attempt.resource,
                                        .route = attempt.route,
                                        .permit = std::move(permit),
+                                       .visit = std::move(attempt.visit),
                                        .agent = std::string{attempt.request.agent},
                                        .client = std::string{attempt.client},
                                        .lifetime = lifetime,
-                                       .since = clock_.now()});
+                                       .since = now});
   return {.body = fmt::format(R"({{"permit":"{}","waited_ms":{},"expires_ms":{}}})", id,
                               ceil_ms(waited), ceil_ms(lifetime))};
 }
 
-AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& refusal) {
+AcquireApi::Outcome AcquireApi::refused(Attempt& attempt, const Refusal& refusal) {
   if (refusal.kind == Refusal::Kind::kEnded) return ended(attempt, refusal.code);
+  attempt.visit.refused(clock_.now());
   const std::string limit = limit_text(*attempt.resource, refusal);
   const bool never = refusal.kind == Refusal::Kind::kNever;
   std::string body =
@@ -258,11 +273,13 @@ AcquireApi::Outcome AcquireApi::refused(const Attempt& attempt, const Refusal& r
   return {.status = 429, .body = std::move(body), .fields = refusal_fields(refusal)};
 }
 
-AcquireApi::Outcome AcquireApi::store_busy() {
+AcquireApi::Outcome AcquireApi::store_busy(Attempt& attempt) {
+  attempt.visit.refused(clock_.now());
   return Outcome::error(503, "store_busy", std::string{kStoreBusy});
 }
 
-AcquireApi::Outcome AcquireApi::ended(const Attempt& attempt, Errc reason) {
+AcquireApi::Outcome AcquireApi::ended(Attempt& attempt, Errc reason) {
+  attempt.visit.refused(clock_.now());
   const auto [status, code, message] = ended_text(attempt.resource->name(), reason);
   return Outcome::error(status, code, message);
 }
@@ -307,6 +324,7 @@ void AcquireApi::acquire_batch(const HttpRequest& http, Responder& responder) {
       batch->add(std::move(*outcome));
     } else {
       attempt->request.waits_for_limits = false;
+      attempt->visit.queued(attempt->arrived);
       batch->held.emplace_back(batch->outcomes.size(), Waiting{std::move(*attempt)});
       batch->add({});
     }

@@ -29,6 +29,7 @@ class AcquireApi {
     std::string_view client;
     std::optional<Nanos> hold;
     Instant arrived;
+    Activity::Visit visit;
   };
   struct Waiting;
   struct HeldBatch;
@@ -58,10 +59,10 @@ class AcquireApi {
   void finish_wait(Waiting waiting, Result<Permit> result, Responder* responder);
   Outcome finish(Attempt& attempt, Result<Permit> result);
 
-  Outcome admitted(const Attempt& attempt, Permit permit);
-  Outcome refused(const Attempt& attempt, const Refusal& refusal);
-  static Outcome store_busy();
-  Outcome ended(const Attempt& attempt, Errc reason);
+  Outcome admitted(Attempt& attempt, Permit permit);
+  Outcome refused(Attempt& attempt, const Refusal& refusal);
+  Outcome store_busy(Attempt& attempt);
+  Outcome ended(Attempt& attempt, Errc reason);
   void tell(std::string_view type, const Attempt& attempt, std::string_view more);
 
   Resources& resources_;

@@ -15,12 +15,14 @@ using namespace std::chrono_literals;
 
 struct EventsTest : ServerTest {
   EventsTest() {
-    router.add(
-        {.method = "GET",
-         .pattern = "/events",
-         .need = Need::kNothing,
-         .handler = [this](const HttpRequest&, Responder& responder) { hub->watch(responder); },
-         .streams = true});
+    router.add({.method = "GET",
+                .pattern = "/events",
+                .need = Need::kNothing,
+                .handler =
+                    [this](const HttpRequest& http, Responder& responder) {
+                      hub->watch(responder, net::query_value(http.head.query, "only"));
+                    },
+                .streams = true});
     start({.listen = {}, .threads = 2});
   }
   ~EventsTest() override {
@@ -29,9 +31,9 @@ struct EventsTest : ServerTest {
   }
 
   // Connected, its greeting read.
-  std::unique_ptr<RawClient> watch(int receive_bytes = 0) {
+  std::unique_ptr<RawClient> watch(int receive_bytes = 0, const std::string& query = {}) {
     auto client = std::make_unique<RawClient>(port, receive_bytes);
-    client->send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client->send("GET /events" + query + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT_TRUE(client->answer().has("Content-Type: text/event-stream\r\n"));
     EXPECT_EQ(client->until("\n\n"), ": events as they happen\n\n");
     return client;
@@ -161,6 +163,54 @@ TEST_F(EventsTest, ThreadsPublishWhileWatchersComeAndGo) {
   for (int i = 0; i < 600; ++i) {
     ASSERT_NE(steady->until("\n\n").find("event: event"), std::string::npos);
   }
+}
+
+TEST_F(EventsTest, AWatcherGetsOnlyTheTypesItAsksFor) {
+  auto some = watch(0, "?only=live,operated");
+  EXPECT_FALSE(hub->watched()) << "nobody puts events of single requests together for it";
+  EXPECT_TRUE(hub->watched("live"));
+  EXPECT_FALSE(hub->watched("point"));
+  auto all = watch();
+  EXPECT_TRUE(hub->watched());
+  for (const char* type : {"admitted", "live", "store", "point", "operated"}) {
+    hub->publish(type, "");
+  }
+  const auto next = [](RawClient& client) {
+    const std::string text = client.until("\n\n");
+    const std::size_t begin = text.find("event: ") + 7;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  for (const char* type : {"live", "operated"}) EXPECT_EQ(next(*some), type);
+  for (const char* type : {"admitted", "store", "operated"}) EXPECT_EQ(next(*all), type);
+  all->close();
+  while (hub->watched()) std::this_thread::yield();
+  EXPECT_TRUE(hub->watched("live"));
+}
+
+TEST_F(EventsTest, ATypeThatThereIsNotIsRefused) {
+  for (const char* query : {"?only=", "?only=lives", "?only=live,", "?only=live,nothing"}) {
+    RawClient client{port};
+    client.send(std::string{"GET /events"} + query + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const auto answer = client.answer();
+    EXPECT_EQ(answer.status, 400) << query;
+    EXPECT_NE(answer.body.find("operated"), std::string::npos) << "says which there are";
+  }
+}
+
+TEST_F(EventsTest, TheLastNewsAreKeptThoughNobodyWatched) {
+  EXPECT_EQ(hub->news(), R"({"events":[]})");
+  hub->publish("admitted", R"("resource":"api")");
+  hub->publish("live", R"("resources":[])");
+  hub->publish("operated", R"("what":"pause")");
+  EXPECT_EQ(hub->news(),
+            R"({"events":[{"type":"operated","time":"2025-01-01T00:00:00.000Z","what":"pause"}]})");
+  for (std::size_t i = 0; i < EventHub::kNewsMax + 10; ++i) {
+    hub->publish("limited", "\"n\":" + std::to_string(i));
+  }
+  EXPECT_EQ(hub->news().find("operated"), std::string::npos);
+  EXPECT_EQ(hub->news().find("\"n\":9}"), std::string::npos);
+  EXPECT_NE(hub->news().find("\"n\":10}"), std::string::npos);
+  EXPECT_NE(hub->news().find("\"n\":209}"), std::string::npos);
 }
 
 }  // namespace

@@ -88,11 +88,15 @@ Result<Nanos> PermitTable::renew(std::string_view id) {
 }
 
 Result<void> PermitTable::release(std::string_view id) {
-  std::optional<Held> held;  // released when the lock is
-  const std::lock_guard lock{mutex_};
-  const auto found = find(id);
-  if (found == entries_.end()) return fail(Errc::kResourceUnknown);
-  held = take(found);
+  const Instant now = time_.clock.now();
+  std::optional<Held> held;  // released without the lock
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = find(id);
+    if (found == entries_.end()) return fail(Errc::kResourceUnknown);
+    held = take(found);
+  }
+  held->visit.ended(now);
   return {};
 }
 
@@ -115,7 +119,11 @@ Result<void> PermitTable::settle(std::string_view id, const Cost& actual) {
   const std::lock_guard lock{mutex_};
   const auto found = find(id);
   // Released or expired meanwhile: then it goes with `permit`.
-  if (found != entries_.end()) found->second.held.permit = std::move(permit);
+  if (found != entries_.end()) {
+    Held& held = found->second.held;
+    held.permit = std::move(permit);
+    if (settled) held.visit.settled(actual);
+  }
   return settled;
 }
 
@@ -137,7 +145,10 @@ void PermitTable::ring(Instant now) {
     }
     arm();
   }
-  for (const Held& held : over) on_expired_(held, now - held.since);
+  for (Held& held : over) {
+    held.visit.expired(now);
+    on_expired_(held, now - held.since);
+  }
 }
 
 std::size_t PermitTable::size() const {

@@ -25,6 +25,7 @@ class PermitTable final : private Alarm {
     std::shared_ptr<Resource> resource;
     Resource::Route route;  // keeps the gates alive that the permit is of
     Permit permit;          // goes before them
+    Activity::Visit visit = {};
     std::string agent;
     std::string client;
     Nanos lifetime{0};  // without renewal

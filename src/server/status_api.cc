@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/limit_spec.h"
 #include "server/metrics_text.h"
 #include "server/openapi.h"
 #include "server/text.h"
@@ -39,16 +40,6 @@ void resource_unknown(std::string_view name, Responder& responder) {
   responder.error(404, "resource_unknown", fmt::format("no resource is called \"{}\"", name));
 }
 
-std::string mistakes_body(const Mistakes& mistakes) {
-  JsonText json;
-  json.open('{').key("error").text("invalid_config");
-  json.key("message").text(mistakes.empty() ? "" : mistakes.front().text());
-  json.key("mistakes").open('[');
-  for (const Mistake& mistake : mistakes) json.text(mistake.text());
-  json.close(']').close('}');
-  return json.str();
-}
-
 // What the proxy has sent there; nothing if it has not been used.
 void add_proxied(JsonText& json, const Traffic& traffic) {
   if (traffic.sent == 0) return;
@@ -67,6 +58,16 @@ void add_proxied(JsonText& json, const Traffic& traffic) {
 
 }  // namespace
 
+std::string mistakes_body(const Mistakes& mistakes) {
+  JsonText json;
+  json.open('{').key("error").text("invalid_config");
+  json.key("message").text(mistakes.empty() ? "" : mistakes.front().text());
+  json.key("mistakes").open('[');
+  for (const Mistake& mistake : mistakes) json.text(mistake.text());
+  json.close(']').close('}');
+  return json.str();
+}
+
 void StatusApi::add_routes(Router& router) {
   const auto show = [&](std::string path, Need need, std::string_view type, auto text) {
     router.add({.method = "GET",
@@ -81,6 +82,7 @@ void StatusApi::add_routes(Router& router) {
   show("/v1/resources", Need::kRead, kJson, [this] { return resources(); });
   show("/metrics", Need::kRead, "text/plain; version=0.0.4; charset=utf-8",
        [this] { return metrics(); });
+  show("/v1/news", Need::kRead, kJson, [this] { return parts_.events.news(); });
   show("/openapi.json", Need::kNothing, kJson, [] { return openapi(); });
   show("/healthz", Need::kNothing, kJson, [] { return std::string_view{R"({"status":"ok"})"}; });
   router.add({.method = "GET",
@@ -104,8 +106,10 @@ void StatusApi::add_routes(Router& router) {
   router.add({.method = "GET",
               .pattern = "/v1/events",
               .need = Need::kRead,
-              .handler = [this](const HttpRequest&,
-                                Responder& responder) { parts_.events.watch(responder); },
+              .handler =
+                  [this](const HttpRequest& http, Responder& responder) {
+                    parts_.events.watch(responder, net::query_value(http.head.query, "only"));
+                  },
               .streams = true});
 
   const auto add = [&](std::string method, std::string pattern, Need need, auto handler) {
@@ -126,7 +130,8 @@ void StatusApi::add_routes(Router& router) {
   add("POST", "/v1/reload", Need::kAdmin, &StatusApi::reload);
 }
 
-void StatusApi::add_gate(JsonText& json, const Gate& gate) const {
+void StatusApi::add_gate(JsonText& json, const Gate& gate,
+                         const std::vector<LimitConfig>& limits) const {
   const GateMetrics metrics = gate.metrics();
   const std::vector<Amount> blocks =
       parts_.journal == nullptr ? std::vector<Amount>{} : parts_.journal->blocks(gate.name());
@@ -144,7 +149,11 @@ void StatusApi::add_gate(JsonText& json, const Gate& gate) const {
     if (i < blocks.size() && limit.unit != Unit::kSlots) {
       json.key("block").raw(amount_text(limit.unit, blocks[i]));
     }
-    json.key("hits").number(limit.hits).close('}');
+    json.key("hits").number(limit.hits);
+    const auto config = std::ranges::find_if(
+        limits, [&](const LimitConfig& one) { return one.spec.name == limit.name; });
+    if (config != limits.end()) add_limit_spec(json.key("spec"), *config);
+    json.close('}');
   }
   json.close(']');
   if (parts_.quota != nullptr) add_share(json, gate.name());
@@ -191,7 +200,7 @@ void StatusApi::add_resource(JsonText& json, Resource& resource, bool details) c
   json.key("domain");
   resource.domain().empty() ? json.raw("null") : json.text(resource.domain());
   json.key("profile").text(name(config->profile)).key("paused").boolean(resource.paused());
-  add_gate(json, resource.gate());
+  add_gate(json, resource.gate(), details ? config->limits : std::vector<LimitConfig>{});
   json.key("models").open('[');
   for (const auto& [pattern, gate] : resource.model_gates()) {
     json.open('{').key("pattern").text(pattern);
@@ -286,15 +295,18 @@ std::string StatusApi::status() const {
 
 std::string StatusApi::metrics() const {
   return metrics_text(
-      parts_.resources,
-      {.version = parts_.version,
-       .uptime = parts_.clock.now() - started_,
-       .http = parts_.http(),
-       .permits = parts_.permits.size(),
-       .permits_expired = parts_.permits.expired(),
-       .store = parts_.journal == nullptr ? std::nullopt : std::optional{parts_.journal->status()},
-       .quota = parts_.quota == nullptr ? std::nullopt : std::optional{parts_.quota->status()},
-       .bus = parts_.bus == nullptr ? std::nullopt : std::optional{parts_.bus->status()}});
+             parts_.resources,
+             {.version = parts_.version,
+              .uptime = parts_.clock.now() - started_,
+              .http = parts_.http(),
+              .permits = parts_.permits.size(),
+              .permits_expired = parts_.permits.expired(),
+              .store = parts_.journal == nullptr ? std::nullopt
+                                                 : std::optional{parts_.journal->status()},
+              .quota =
+                  parts_.quota == nullptr ? std::nullopt : std::optional{parts_.quota->status()},
+              .bus = parts_.bus == nullptr ? std::nullopt : std::optional{parts_.bus->status()}}) +
+         parts_.more_metrics();
 }
 
 std::string StatusApi::resources() const {
@@ -384,7 +396,6 @@ void StatusApi::note(std::string_view client, std::string_view what, std::string
 }
 
 void StatusApi::tell(std::string_view client, std::string_view what, std::string_view resource) {
-  if (!parts_.events.watched()) return;
   JsonText json;
   json.key("what").text(what).key("resource").text(resource).key("by").text(client);
   parts_.events.publish("operated", json.str());

@@ -21,6 +21,9 @@ namespace weir::server {
 
 class JsonText;
 
+// The body of a 400 that lists what is wrong with a configuration.
+std::string mistakes_body(const Mistakes& mistakes);
+
 class StatusApi {
  public:
   struct Parts {
@@ -40,6 +43,7 @@ class StatusApi {
     const MessageBus* bus = nullptr;
     const FleetSignals* signals = nullptr;  // what goes over the bus
     std::string node = {};                  // of the fleet
+    std::function<std::string()> more_metrics = [] { return std::string{}; };
   };
 
   explicit StatusApi(Parts parts) : parts_(std::move(parts)), started_(parts_.clock.now()) {}
@@ -54,7 +58,9 @@ class StatusApi {
   std::string resources() const;
   void add_resource(JsonText& json, Resource& resource, bool details) const;
   void add_accounts(JsonText& json, const Resource& resource) const;
-  void add_gate(JsonText& json, const Gate& gate) const;
+  // `limits`: as configured; each that has its name there is told in these words, too.
+  void add_gate(JsonText& json, const Gate& gate,
+                const std::vector<LimitConfig>& limits = {}) const;
   void add_store(JsonText& json) const;
   void add_share(JsonText& json, const std::string& gate) const;
   void add_fleet(JsonText& json) const;

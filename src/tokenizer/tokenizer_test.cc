@@ -101,8 +101,8 @@ Tokens merged_by_definition(const Vocabulary& vocabulary, std::string_view piece
 TEST_P(TokenizerTest, MergesPiecesOfAnyLengthByTheDefinition) {
   const Vocabulary vocabulary{GetParam()};
   std::mt19937 random{7};
-  for (const unsigned length : {3, 8, 13, 40, 95, 96, 97, 98, 150, 250}) {
-    for (const unsigned alphabet : {1, 2, 5, 26}) {
+  for (const unsigned length : {3U, 8U, 13U, 40U, 95U, 96U, 97U, 98U, 150U, 250U}) {
+    for (const unsigned alphabet : {1U, 2U, 5U, 26U}) {
       std::string piece;
       while (piece.size() < length) piece += static_cast<char>('a' + random() % alphabet);
       ASSERT_EQ(encode(tokenizer(), piece), merged_by_definition(vocabulary, piece)) << piece;

@@ -49,6 +49,7 @@ struct LimitStatus {
   Amount amount;  // what it is set to: `amount` in each `period`, or `amount` slots
   Nanos period;
   std::uint64_t hits;  // how often a request was refused by it or had to wait for it
+  std::optional<Nanos> resets_in = {};  // of a fixed window: when it ends; nothing if none is open
 };
 
 struct GateMetrics {

@@ -1,0 +1,157 @@
+// The demo: its fleet through a daemon in this process, and the command itself. In real time.
+#include <fmt/format.h>
+
+#include "app/daemon_for_test.h"
+#include "app/process_for_test.h"
+#include "workload/fake_provider.h"
+#include "workload/fleet_run.h"
+
+namespace weir::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(DemoFleetTest, ThroughADaemonThatKnowsTheQuotaNobodyIsRefused) {
+  using namespace workload;
+  const TimeSource time = TimeSource::system();
+  server::Log log{-1, server::Log::Format::kText, time.clock};
+  const Plan plan = Plan::draw(
+      sample_trace(), {.agents = 6, .lasting = 2s, .latency = 100ms, .latency_per_token = 1ms});
+  const Quota quota = Quota::for_plan(plan);
+  // A bucket that forgives a machine that is busy with other tests.
+  auto provider = FakeProvider::start(
+      {.limits = quota.limits(10s), .latency = 100ms, .latency_per_token = 1ms}, time, log);
+  ASSERT_TRUE(provider) << provider.error().message;
+
+  const TemporaryDirectory directory;
+  const std::string file = directory.write(
+      "demo.yaml",
+      fmt::format("name: demo\ndomain: demo.example\nupstream: {}\nprofile: openai\nlimits:\n"
+                  "  - {{unit: tokens, amount: {}, per: 1m, burst: {}}}\n",
+                  (*provider)->url(), quota.tokens_per_minute,
+                  quota.limits(Quota::kSafeBurst)[1].burst));
+  auto daemon = Daemon::start({.files = {.provider_files = {file}},
+                               .listen = Listen{.host = "127.0.0.1", .port = 0},
+                               .durability = Durability::kNone},
+                              time, log);
+  ASSERT_TRUE(daemon) << daemon.error().lines.front();
+
+  auto fleet =
+      FleetRun::create(plan,
+                       {.url = fmt::format("http://127.0.0.1:{}/proxy/demo", (*daemon)->port()),
+                        .told = {},
+                        .time_over = {}},
+                       time);
+  ASSERT_TRUE(fleet);
+  const FleetRun::Outcome outcome = (*fleet)->run({});
+  const FakeProvider::Truth truth = (*provider)->truth();
+  EXPECT_EQ(truth.refused, 0U);
+  EXPECT_EQ(outcome.tally.given_up, 0U);
+  EXPECT_GT(outcome.tally.done, 10U);
+  EXPECT_EQ(outcome.tally.done, outcome.tally.asked);
+  EXPECT_EQ(outcome.tally.done, truth.answered);
+  EXPECT_EQ(outcome.tally.tokens, truth.input + truth.output);
+  // They had to wait: the quota is smaller than the demand.
+  EXPECT_GT(outcome.tally.waits.percentile(0.99), 10ms);
+}
+
+class DemoTest : public ::testing::Test {
+ protected:
+  DemoTest() {
+    std::filesystem::create_directories(directory_.path("tmp"));
+    setenv("TMPDIR", directory_.path("tmp").c_str(), 1);
+  }
+  ~DemoTest() override { unsetenv("TMPDIR"); }
+
+  std::unique_ptr<Process> launch(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {WEIR_PROGRAM, "demo"});
+    return std::make_unique<Process>(std::move(arguments), directory_.path("demo"));
+  }
+  static void until_said(const Process& process, std::string_view text) {
+    while (!process.err().contains(text)) {
+      ASSERT_FALSE(process.ended()) << process.err();
+      std::this_thread::yield();
+    }
+  }
+  bool nothing_left() const { return std::filesystem::is_empty(directory_.path("tmp")); }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(DemoTest, ShowsWhatWeirDoesInFigures) {
+  const auto process =
+      launch({"--seconds", "2", "--agents", "6", "--listen", "127.0.0.1:0", "--json"});
+  EXPECT_EQ(process->wait(), 0) << process->err();
+  const boost::json::value shown = boost::json::parse(process->out());
+  const auto figure = [&](const char* run, const char* name) {
+    return shown.at(run).at("calls").at(name).to_number<double>();
+  };
+  EXPECT_GT(figure("without_weir", "refusals_429"), 0);
+  EXPECT_EQ(figure("with_weir", "refusals_429"), 0);
+  EXPECT_EQ(figure("with_weir", "calls_given_up"), 0);
+  EXPECT_EQ(figure("with_weir", "usd_wasted"), 0);
+  EXPECT_EQ(figure("without_weir", "calls_wanted"), figure("with_weir", "calls_wanted"));
+  for (const char* run : {"without_weir", "with_weir"}) {
+    EXPECT_GT(figure(run, "calls_done"), 10) << run;
+    EXPECT_GT(figure(run, "quota_used"), 0.4) << run;
+    EXPECT_LT(figure(run, "quota_used"), 1.02) << run;
+    EXPECT_GT(figure(run, "fairness"), 0.05) << run;
+    EXPECT_LE(figure(run, "fairness"), 1) << run;
+  }
+  EXPECT_TRUE(process->err().contains("The page: http://127.0.0.1:")) << process->err();
+  EXPECT_FALSE(process->err().contains('\r')) << "a progress bar in a file";
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(DemoTest, HoldsUntilItIsInterrupted) {
+  const auto process =
+      launch({"--seconds", "1", "--agents", "2", "--listen", "127.0.0.1:0", "--hold"});
+  until_said(*process, "Ctrl-C to end");
+  const std::string said = process->err();
+  const std::string before = "It goes on: http://127.0.0.1:";
+  const auto port = std::stoi(said.substr(said.find(before) + before.size()));
+  net::HttpClient http{{.port = static_cast<std::uint16_t>(port)}};
+  const auto demo = http.get("/v1/resources/demo");
+  ASSERT_TRUE(demo) << demo.error().message;
+  EXPECT_EQ(demo->status, 200);
+  process->signal(SIGINT);
+  EXPECT_EQ(process->wait(), 0);
+  for (const char* line :
+       {"without Weir", "calls done", "429s", "quota used", "fairness", "Next:"}) {
+    EXPECT_TRUE(process->out().contains(line)) << line;
+  }
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(DemoTest, AnInterruptionEndsItAndLeavesNothing) {
+  for (const auto& [seconds, when] :
+       std::vector<std::pair<std::string, std::string>>{{"600", "agents"}, {"2", "The page"}}) {
+    const auto process =
+        launch({"--seconds", seconds, "--agents", "2", "--listen", "127.0.0.1:0", "--hold"});
+    until_said(*process, when);
+    process->signal(SIGTERM);
+    EXPECT_EQ(process->wait(), 1) << process->err();
+    EXPECT_TRUE(process->err().contains("interrupted")) << process->err();
+    EXPECT_EQ(process->out(), "");
+    EXPECT_TRUE(nothing_left());
+  }
+}
+
+TEST_F(DemoTest, WhatItCannotDoIsSaidBeforeItBegins) {
+  for (const auto& [arguments, said] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--listen", "nowhere:port"}, "nowhere:port"},
+           {{"--listen", "0.0.0.0:0"}, "token"},
+           {{"--seconds", "0"}, "--seconds"},
+           {{"--agents", "1"}, "--agents"},
+           {{"--agents", "many"}, "many"}}) {
+    const auto process = launch(arguments);
+    EXPECT_EQ(process->wait(), 2) << said;
+    EXPECT_TRUE(process->err().contains(said)) << process->err();
+    EXPECT_FALSE(process->err().contains("greedy"));
+  }
+  EXPECT_TRUE(nothing_left());
+}
+
+}  // namespace
+}  // namespace weir::app

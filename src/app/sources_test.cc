@@ -1,0 +1,520 @@
+// Sources through the daemon: a real HTTP server as the outside world, in stepped time (S4.8).
+#include <fmt/format.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "app/daemon_for_test.h"
+#include "app/process_for_test.h"
+#include "net/upstream_for_test.h"
+
+namespace weir::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Answers every request as `reply` says, and remembers who came.
+class World {
+ public:
+  using Reply = std::function<std::string(const std::string& request)>;
+
+  void answer(Reply reply) {
+    const std::lock_guard lock{mutex_};
+    reply_ = std::move(reply);
+  }
+  void answer(const std::string& text) {
+    answer([text](const std::string&) { return text; });
+  }
+  static std::string good(const std::string& body, const std::string& type = "application/json") {
+    return net::answer_of(body, "Content-Type: " + type + "\r\n");
+  }
+  static std::string status(const std::string& line, const std::string& fields = {}) {
+    return "HTTP/1.1 " + line + "\r\n" + fields + "Content-Length: 2\r\n\r\n{}";
+  }
+  std::map<std::string, int> visits() {
+    const std::lock_guard lock{mutex_};
+    return visits_;
+  }
+  int count() {
+    const std::lock_guard lock{mutex_};
+    return count_;
+  }
+  std::string last() {
+    const std::lock_guard lock{mutex_};
+    return last_;
+  }
+  std::string url(const std::string& path = "/x", const std::string& host = "127.0.0.1") const {
+    return fmt::format("http://{}:{}{}", host, server_.port(), path);
+  }
+
+ private:
+  void serve(net::Peer& peer) {
+    for (;;) {
+      const std::string request = peer.request();
+      if (request.empty()) return;
+      Reply reply;
+      {
+        const std::lock_guard lock{mutex_};
+        last_ = request;
+        ++count_;
+        ++visits_[request.substr(4, request.find(' ', 4) - 4)];
+        reply = reply_;
+      }
+      const std::string text = reply(request);
+      if (text.empty()) return peer.wait_for_end();
+      if (!peer.send(text)) return;
+    }
+  }
+
+  std::mutex mutex_;
+  Reply reply_ = [](const std::string&) { return good("{}"); };
+  std::map<std::string, int> visits_;
+  int count_ = 0;
+  std::string last_;
+  net::RawServer server_{[this](net::Peer& peer) { serve(peer); }};
+};
+
+class SourcesTest : public DaemonTest {
+ protected:
+  ~SourcesTest() override { daemon.reset(); }
+
+  // The world as a provider.
+  void limited(const std::string& more) {
+    provider("world", "name: world\ndomain: 127.0.0.1\nupstream: " + world.url("") + "\n" + more);
+  }
+  Answer put(const std::string& name, const std::string& definition) {
+    return call({.method = "PUT", .target = "/v1/sources/" + name, .body = definition});
+  }
+  void add(const std::string& name, const std::string& more = "every: 1h\n") {
+    const Answer answer = put(name, "url: " + world.url("/" + name) + "\n" + more);
+    ASSERT_EQ(answer.status, 201) << answer.response.body;
+  }
+  Answer source(const std::string& name) { return get("/v1/sources/" + name); }
+  std::string state(const std::string& name) { return source(name).text("state"); }
+  void until(const std::function<bool()>& done) {
+    while (!done()) std::this_thread::yield();
+  }
+  void until_fetched(int count) {
+    until([&] { return world.count() >= count; });
+  }
+  void until_last(const std::string& name, int status) {
+    until([&] {
+      const Answer answer = source(name);
+      return answer.json.at("last").is_object() &&
+             answer.json.at("last").at("status").as_int64() == status;
+    });
+  }
+  // Nothing is queued or under way.
+  void until_quiet() {
+    until([&] {
+      const std::string text = get("/metrics").response.body;
+      return text.contains("weir_sources{state=\"queued\"} 0\n") &&
+             text.contains("weir_sources{state=\"running\"} 0\n");
+    });
+  }
+  // A second goes by, and what it brings is done.
+  void second() {
+    time.advance(1s);
+    // A cycle that this one's alarm has posted comes before what a later PUT posts.
+    ASSERT_EQ(
+        put("tick", "url: " + world.url("/tick", "localhost") + "\nevery: 365d\n").status / 100, 2);
+    until([&] {
+      return source("tick").json.at("last").is_object() && state("tick") != "\"queued\"";
+    });
+    until_quiet();
+  }
+
+  World world;
+};
+
+TEST_F(SourcesTest, ASourceIsFetchedAtOnceAndThenRegularly) {
+  start();
+  world.answer(World::good(R"({"price":1})"));
+  const Answer added = put(
+      "a", "url: " + world.url("/p?q=1") + "\nevery: 5m\nheaders: {Accept: text/csv, X-Kind: b}\n");
+  EXPECT_EQ(added.status, 201);
+  EXPECT_EQ(added.text("stored"), "true");
+  EXPECT_EQ(added.text("resource"), "null");
+  until_last("a", 200);
+  const std::string request = world.last();
+  EXPECT_TRUE(request.starts_with("GET /p?q=1 HTTP/1.1\r\nHost: 127.0.0.1:")) << request;
+  EXPECT_TRUE(request.contains("Accept: text/csv\r\n") && request.contains("X-Kind: b\r\n"));
+  EXPECT_FALSE(request.contains("Accept: */*"));
+  const Answer shown = source("a");
+  EXPECT_EQ(shown.text("state"), "\"scheduled\"");
+  EXPECT_EQ(shown.number("every_ms"), 300'000);
+  EXPECT_EQ(shown.text("headers"), R"({"Accept":"text/csv","X-Kind":"b"})");
+  EXPECT_EQ(shown.json.at("results").as_array().size(), 1U);
+  EXPECT_EQ(shown.json.at("last").at("bytes").as_int64(), 11);
+  const Answer body = get("/v1/sources/a/body");
+  EXPECT_EQ(body.response.body, R"({"price":1})");
+  EXPECT_EQ(body.response.field("content-type"), "application/json");
+  time.advance(299s);
+  EXPECT_EQ(world.count(), 1);
+  time.advance(1s);
+  until_fetched(2);
+}
+
+// S4.8, S4.9: scenario 2 of seed 004 with the scheduler running.
+TEST_F(SourcesTest, OfTenSourcesFiveFitTheWindowAndFiveComeInTheNext) {
+  limited("limit: 300\nperiod: 1m\n");
+  start();
+  std::string batch = R"({"requests":[)";
+  for (int i = 0; i < 295; ++i) batch += std::string{i == 0 ? "" : ","} + R"({"resource":"world"})";
+  ASSERT_EQ(post("/v1/acquire_batch", batch + "]}").status, 200);
+  for (int i = 0; i < 10; ++i) add(fmt::format("s{}", i));
+  until_fetched(5);
+  second();
+  EXPECT_EQ(world.count(), 5 + 1);  // and the tick
+  const Answer all = get("/v1/sources");
+  EXPECT_EQ(all.number("total"), 11);
+  int held = 0;
+  for (const auto& one : all.json.at("sources").as_array()) {
+    if (one.at("state") != "held_back") continue;
+    ++held;
+    EXPECT_EQ(one.at("failures").as_int64(), 0);
+    EXPECT_EQ(one.at("resource"), "world");
+  }
+  EXPECT_EQ(held, 5);
+  time.advance(1min);
+  until([&] { return world.visits().size() == 11; });
+  for (const auto& [path, count] : world.visits())
+    EXPECT_TRUE(count == 1 || path == "/tick") << path;
+}
+
+// S4.8
+TEST_F(SourcesTest, TenThousandSourcesStayWithinOneLimitAndEachHasItsTurn) {
+  constexpr int kSources = 10'000;
+  constexpr int kLimit = 2'500;
+  limited(fmt::format("limit: {}\nperiod: 1h\n", kLimit));
+  start();
+  net::HttpClient http = client();
+  for (int i = 0; i < kSources; ++i) {
+    const auto added = http.call({.method = "PUT",
+                                  .target = fmt::format("/v1/sources/s{:05}", i),
+                                  .body = fmt::format(R"({{"url":"{}","every":"1m"}})",
+                                                      world.url(fmt::format("/s{:05}", i)))});
+    ASSERT_TRUE(added && added->status == 201) << i;
+  }
+  const auto fetched = [&] { return world.count() - world.visits()["/tick"]; };
+  for (int window = 1; window <= kSources / kLimit; ++window) {
+    const Instant opened = time.now();  // or later
+    until_quiet();
+    while (fetched() < window * kLimit) second();
+    for (int i = 0; i < 5; ++i) second();
+    EXPECT_EQ(fetched(), window * kLimit);
+    // Time does not leap while anything can be under way: a connection would take too long.
+    if (window < kSources / kLimit) time.advance_to(opened + 1h - 1s);
+  }
+  auto visits = world.visits();
+  visits.erase("/tick");
+  EXPECT_EQ(visits.size(), std::size_t{kSources});
+  for (const auto& [path, count] : visits) EXPECT_EQ(count, 1) << path;
+}
+
+// S4.8: the worker asks again. What an account has learned is a pace that the peek cannot add up,
+// so some are refused there; they are put back and have not failed.
+TEST_F(SourcesTest, RateLimitExceededIsPutBackAndNoFailure) {
+  limited("limit: 100\nperiod: 1m\n");
+  world.answer(World::status("429 Too Many Requests"));
+  start();
+  for (int i = 0; i < 6; ++i) add(fmt::format("s{}", i));
+  until([&] { return !get("/metrics").response.body.contains("{result=\"limited\"} 0\n"); });
+  until_quiet();
+  world.answer(World::good("{}"));
+  for (int i = 0; i < 6; ++i) {
+    while (!source(fmt::format("s{}", i)).json.at("last").is_object()) second();
+  }
+  EXPECT_FALSE(get("/metrics").response.body.contains("{result=\"rate_limit_exceeded\"} 0\n"));
+  for (int i = 0; i < 6; ++i) {
+    const Answer answer = source(fmt::format("s{}", i));
+    EXPECT_EQ(answer.number("failures"), 0);
+    EXPECT_EQ(answer.json.at("results").as_array().size(), 1U);
+    EXPECT_EQ(answer.json.at("last").at("status").as_int64(), 200);
+  }
+}
+
+// S4.7: the key goes to the provider and nowhere else, not even if it comes back.
+TEST_F(SourcesTest, TheKeyIsSentAndNeitherKeptNorShown) {
+  const std::string canary = "CANARY-0123456789";
+  limited("limit: 100\nperiod: 1m\napi_key: " + canary + "\n");
+  world.answer([](const std::string& request) { return World::good(request, "text/plain"); });
+  start("store: " + directory.path("weir.db") + "\n");
+  add("a");
+  until_last("a", 200);
+  EXPECT_TRUE(world.last().contains("authorization: Bearer " + canary)) << world.last();
+  std::string seen = log();
+  for (const char* target : {"/v1/sources", "/v1/sources/a", "/v1/sources/a/body", "/metrics",
+                             "/api/status", "/v1/live", "/v1/news"}) {
+    seen += get(target).response.body;
+  }
+  EXPECT_TRUE(seen.contains("authorization: Bearer *****"));
+  daemon.reset();
+  for (const auto& file : std::filesystem::directory_iterator{directory.path("")}) {
+    if (!file.path().filename().string().starts_with("weir.db")) continue;
+    std::ostringstream bytes;
+    bytes << std::ifstream{file.path(), std::ios::binary}.rdbuf();
+    seen += bytes.str();
+  }
+  EXPECT_TRUE(seen.contains("SQLite format 3"));
+  EXPECT_FALSE(seen.contains("CANARY"));
+}
+
+TEST_F(SourcesTest, AKeyIsNotSentInTheClear) {
+  provider("world", "name: world\ndomain: 127.0.0.1\napi_key: CANARY-1\n");  // https:// alone
+  start();
+  add("a");
+  until_last("a", 0);
+  EXPECT_EQ(world.count(), 0);
+  EXPECT_TRUE(source("a").text("last").contains("not sent over http://"));
+}
+
+TEST_F(SourcesTest, KeysInDefinitionsAreRefusedWithTheirPlace) {
+  limited("profile: gemini\n");
+  start();
+  const Answer header =
+      put("a", "url: https://x.example/\nheaders: {Authorization: Bearer CANARY}\n");
+  EXPECT_EQ(header.status, 400);
+  EXPECT_TRUE(header.text("mistakes").contains("body:2:11: headers.Authorization: put the key"))
+      << header.response.body;
+  const Answer query = put("a", "url: " + world.url("/x?key=CANARY") + "\n");
+  EXPECT_EQ(query.status, 400);
+  EXPECT_FALSE((header.response.body + query.response.body + log()).contains("CANARY"));
+  EXPECT_EQ(source("a").status, 404);
+}
+
+TEST_F(SourcesTest, WhatAServerSaysOfItsLimitsIsLearned) {
+  limited("limit: 100\nperiod: 1m\n");
+  world.answer(World::status("429 Too Many Requests", "Retry-After: 30\r\n"));
+  start();
+  add("a");
+  until_fetched(1);
+  until([&] { return source("a").number("rate_limited") == 1; });
+  EXPECT_EQ(state("a"), "\"held_back\"");
+  EXPECT_EQ(source("a").number("failures"), 0);
+  EXPECT_EQ(acquire(R"({"resource":"world"})").status, 429);  // everybody waits
+  world.answer(World::good("{}"));
+  time.advance(28s);
+  second();
+  EXPECT_EQ(source("a").text("last"), "null");
+  time.advance(5s);
+  until_last("a", 200);
+}
+
+TEST_F(SourcesTest, SourcesGoOnAfterARestartWhereTheyStopped) {
+  const std::string main_file = "store: " + directory.path("weir.db") + "\n";
+  world.answer(World::good("first"));
+  start(main_file);
+  add("a", "every: 1h\nheaders: {X-Kind: b}\n");
+  until_last("a", 200);
+  add("gone");
+  until_last("gone", 200);
+  world.answer(World::status("500 Internal Server Error"));
+  time.advance(1h);
+  until_last("a", 500);
+  EXPECT_EQ(call({.method = "DELETE", .target = "/v1/sources/gone"}).status, 200);
+  const Answer before = source("a");
+  daemon.reset();
+  start(main_file);
+  const Answer after = source("a");
+  for (const char* key :
+       {"url", "every_ms", "headers", "due_at_ms", "failures", "last", "results"}) {
+    EXPECT_EQ(after.text(key), before.text(key)) << key;
+  }
+  EXPECT_EQ(after.number("failures"), 1);
+  EXPECT_EQ(after.json.at("results").as_array().size(), 2U);
+  EXPECT_EQ(get("/v1/sources/a/body").response.body, "first");  // a failure leaves it
+  EXPECT_EQ(source("gone").status, 404);
+  EXPECT_EQ(get("/v1/sources").number("total"), 1);
+  world.answer(World::good("second"));
+  time.advance(10s);
+  until_last("a", 200);
+  until([&] { return get("/v1/sources/a/body").response.body == "second"; });
+}
+
+TEST_F(SourcesTest, AServerThatKeepsFailingIsLeftAloneUntilItIsBack) {
+  world.answer(World::status("500 Internal Server Error"));
+  start();
+  for (int i = 0; i < 8; ++i) add(fmt::format("s{}", i), "every: 1s\n");
+  until([&] { return get("/v1/live").text("sources").contains("\"breakers_open\":[\"127"); });
+  until_quiet();
+  const int before = world.count();
+  EXPECT_GE(before, 5);
+  time.advance(20s);
+  until_quiet();
+  EXPECT_EQ(world.count(), before);
+  world.answer(World::good("{}"));
+  for (int i = 0; i < 60; ++i) {
+    time.advance(1s);
+    until_quiet();
+  }
+  until([&] { return get("/v1/live").text("sources").contains("\"failing\":0"); });
+  const std::string news = get("/v1/news").response.body;
+  for (const char* what : {"added", "failed", "breaker_opened", "breaker_closed", "recovered"}) {
+    EXPECT_TRUE(news.contains(fmt::format("\"what\":\"{}\"", what))) << what << news;
+  }
+}
+
+TEST_F(SourcesTest, ARefusalIsTheSourcesOwnFailure) {
+  world.answer(World::status("404 Not Found"));
+  start();
+  for (int i = 0; i < 8; ++i) add(fmt::format("s{}", i));
+  for (int i = 0; i < 8; ++i) until_last(fmt::format("s{}", i), 404);
+  const std::string sources = get("/v1/live").text("sources");
+  EXPECT_TRUE(sources.contains("\"failing\":8")) << sources;
+  EXPECT_TRUE(sources.contains("\"breakers_open\":[]")) << sources;
+  EXPECT_EQ(get("/v1/sources/s0/body").status, 404);
+}
+
+TEST_F(SourcesTest, NobodyThereAndTooSlowAreFailuresWithAReason) {
+  start();
+  world.answer("");  // never
+  add("slow", "timeout: 10s\n");
+  until_fetched(1);
+  put("nobody", "url: http://localhost:1/\n");
+  until_last("nobody", 0);
+  EXPECT_EQ(source("nobody").number("failures"), 1);
+  EXPECT_FALSE(source("nobody").json.at("last").at("message").as_string().empty());
+  EXPECT_EQ(state("slow"), "\"running\"");
+  time.advance(11s);
+  until_last("slow", 0);
+}
+
+TEST_F(SourcesTest, ALongAnswerIsCutAndAPageIsNotShownAsOne) {
+  start();
+  world.answer(World::good(std::string(100'000, 'x'), "text/html"));
+  add("a", "max_body: 1KiB\n");
+  until_last("a", 200);
+  EXPECT_EQ(source("a").json.at("last").at("bytes").as_int64(), 100'000);
+  const Answer body = get("/v1/sources/a/body");
+  EXPECT_EQ(body.response.body, std::string(1024, 'x'));
+  EXPECT_EQ(body.response.field("content-type"), "application/octet-stream");
+  EXPECT_EQ(body.response.field("x-content-type-options"), "nosniff");
+  EXPECT_TRUE(body.response.field("content-security-policy").contains("sandbox"));
+  EXPECT_EQ(body.response.field("x-weir-cut"), "true");
+}
+
+TEST_F(SourcesTest, ARedirectIsAnAnswerAndIsNotFollowed) {
+  start();
+  world.answer(World::status("302 Found", "Location: " + world.url("/else") + "\r\n"));
+  add("a");
+  until_last("a", 302);
+  EXPECT_EQ(source("a").number("failures"), 0);
+  EXPECT_FALSE(world.visits().contains("/else"));
+}
+
+TEST_F(SourcesTest, ReplacingKeepsResultsAndRemovingDoesNot) {
+  start();
+  add("a");
+  until_last("a", 200);
+  EXPECT_EQ(put("a", "url: " + world.url("/new") + "\n").status, 200);
+  until([&] { return source("a").json.at("results").as_array().size() == 2; });
+  EXPECT_EQ(call({.method = "DELETE", .target = "/v1/sources/a"}).status, 200);
+  EXPECT_EQ(call({.method = "DELETE", .target = "/v1/sources/a"}).status, 404);
+  add("a");
+  until_last("a", 200);
+  EXPECT_EQ(source("a").json.at("results").as_array().size(), 1U);
+}
+
+TEST_F(SourcesTest, ChangesNeedAnAdminAndLooksAReader) {
+  start(
+      "auth:\n  tokens:\n    - {name: r, scope: read, token: reader-token-123}\n"
+      "    - {name: c, scope: client, token: client-token-123}\n");
+  const auto status = [&](const std::string& token, const std::string& method) {
+    return client(token)
+        .call({.method = method, .target = "/v1/sources/a", .body = "url: " + world.url() + "\n"})
+        ->status;
+  };
+  EXPECT_EQ(status("reader-token-123", "PUT"), 403);
+  EXPECT_EQ(status("reader-token-123", "DELETE"), 403);
+  EXPECT_EQ(status("reader-token-123", "GET"), 404);
+  EXPECT_EQ(status("client-token-123", "GET"), 403);
+  EXPECT_EQ(world.count(), 0);
+}
+
+TEST_F(SourcesTest, AListComesInPages) {
+  start();
+  for (const char* name : {"a", "b", "c"}) add(name);
+  const Answer page = get("/v1/sources?after=a&count=1");
+  EXPECT_EQ(page.number("total"), 3);
+  ASSERT_EQ(page.json.at("sources").as_array().size(), 1U);
+  EXPECT_EQ(page.json.at("sources").at(0).at("name"), "b");
+  EXPECT_EQ(get("/v1/sources?count=0").status, 400);
+  EXPECT_EQ(get("/v1/sources?count=x").status, 400);
+}
+
+// The commands, as processes.
+class SourceCommandsTest : public SourcesTest {
+ protected:
+  struct Ended {
+    int code;
+    std::string out;
+    std::string err;
+  };
+  Ended weir(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), WEIR_PROGRAM);
+    if (daemon != nullptr) {
+      arguments.insert(arguments.end(),
+                       {"--server", "127.0.0.1:" + std::to_string(daemon->port())});
+    }
+    Process process{std::move(arguments), directory.path("process" + std::to_string(++launched_))};
+    const int code = process.wait();
+    return {code, process.out(), process.err()};
+  }
+
+ private:
+  int launched_ = 0;
+};
+
+// S4.8
+TEST_F(SourceCommandsTest, AddListShowAndRemove) {
+  limited("limit: 100\nperiod: 1m\n");
+  start();
+  world.answer(World::good("{\"price\":1}\n"));
+  const std::string a = directory.write("a.yaml", "name: a\nurl: " + world.url("/a") + "\n");
+  const std::string b =
+      directory.write("b.yaml", "name: b\nurl: " + world.url("/b", "localhost") + "\nevery: 5m\n");
+  const Ended added = weir({"add", a, b});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_EQ(added.out,
+            "added a: every 1m, within the limits of world\nadded b: every 5m, not limited\n");
+  until_last("a", 200);
+  EXPECT_TRUE(weir({"add", a}).out.starts_with("replaced a"));
+  const Ended table = weir({"sources"});
+  EXPECT_TRUE(table.out.contains("SOURCE") && table.out.contains(world.url("/a"))) << table.out;
+  EXPECT_EQ(boost::json::parse(weir({"sources", "--json"}).out).at("total").as_int64(), 2);
+  const Ended shown = weir({"sources", "a"});
+  EXPECT_TRUE(shown.out.contains("limited by world") && shown.out.contains("200")) << shown.out;
+  EXPECT_EQ(weir({"sources", "a", "--body"}).out, "{\"price\":1}\n");
+  EXPECT_EQ(weir({"remove", "a"}).out, "removed a\n");
+  EXPECT_EQ(weir({"remove", "a"}).code, 2);
+  EXPECT_EQ(weir({"sources", "a"}).code, 2);
+}
+
+TEST_F(SourceCommandsTest, MistakesHaveTheirPlaceAndNothingIsAdded) {
+  start();
+  const std::string good = directory.write("good.yaml", "name: a\nurl: " + world.url() + "\n");
+  const std::string bad = directory.write("bad.yaml", "name: b\nurl: nowhere\nevery: 1y\n");
+  const Ended ended = weir({"add", good, bad, directory.path("missing.yaml")});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_TRUE(ended.err.contains("bad.yaml:2:6: url: ")) << ended.err;
+  EXPECT_TRUE(ended.err.contains("bad.yaml:3:8: every: ")) << ended.err;
+  EXPECT_TRUE(ended.err.contains("missing.yaml: ")) << ended.err;
+  EXPECT_EQ(get("/v1/sources").number("total"), 0);
+  EXPECT_EQ(weir({"remove", "a/b"}).code, 2);
+  EXPECT_EQ(weir({"sources", "--body"}).code, 2);
+  EXPECT_TRUE(weir({"sources"}).out.contains("no sources yet"));
+  for (const char* command : {"add", "sources", "remove"}) {
+    EXPECT_TRUE(weir({command, "--help"}).out.contains("Example:\n  ")) << command;
+  }
+}
+
+TEST_F(SourceCommandsTest, WithoutADaemonTheyAreUnreachable) {
+  const std::string file = directory.write("a.yaml", "name: a\nurl: https://a.example/\n");
+  EXPECT_EQ(weir({"add", file, "--server", "127.0.0.1:1"}).code, 69);
+  EXPECT_EQ(weir({"sources", "--server", "127.0.0.1:1"}).code, 69);
+}
+
+}  // namespace
+}  // namespace weir::app

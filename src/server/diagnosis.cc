@@ -1,0 +1,294 @@
+#include "server/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "server/text.h"
+#include "store/journal.h"
+
+namespace weir::server {
+namespace {
+
+using Severity = Warning::Severity;
+
+std::string span_text(Nanos span) {
+  const double seconds = std::chrono::duration<double>{span}.count();
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+std::string percent(double part) { return fmt::format("{:.0f}%", 100 * part); }
+
+std::string called(const LimitView& limit) {
+  if (limit.scope == "provider") return fmt::format("\"{}\"", limit.name);
+  return fmt::format("\"{}\" ({})", limit.name, limit.scope);
+}
+
+// How many are meant: "1 call waits", "5 calls wait".
+std::string calls_wait(std::uint64_t count) {
+  return count == 1 ? "1 call waits" : fmt::format("{} calls wait", count);
+}
+
+class Findings {
+ public:
+  Findings(const ResourceView& resource, Instant now) : resource_(resource), now_(now) {}
+
+  std::vector<Warning> all() {
+    using enum ResourceView::State;
+    if (resource_.state == kPaused) paused();
+    if (!resource_.reason.empty()) exhausted();
+    if (resource_.state == kHeld) held();
+    lowered();
+    if (resource_.state == kOpen && !slow_ours()) slow_theirs();
+    forgotten();
+    ending();
+    return std::move(warnings_);
+  }
+
+ private:
+  void warn(Severity severity, std::string_view code, std::string text, std::string advice) {
+    warnings_.push_back({.severity = severity,
+                         .code = code,
+                         .resource = resource_.name,
+                         .text = std::move(text),
+                         .advice = std::move(advice)});
+  }
+
+  void paused() {
+    const auto waiting = resource_.activity.waiting;
+    warn(waiting > 0 ? Severity::kWarning : Severity::kInfo, "paused",
+         waiting > 0 ? fmt::format("An operator has paused this provider; {}.", calls_wait(waiting))
+                     : "An operator has paused this provider.",
+         "Resume it to let calls through again, or drain the queue to end those that wait.");
+  }
+
+  void exhausted() {
+    const bool all = resource_.state == ResourceView::State::kExhausted;
+    warn(all ? Severity::kCritical : Severity::kWarning, "exhausted",
+         fmt::format("The provider says that {} is used up ({}). It is asked again in {}.",
+                     all ? "the quota" : "the quota of one model or key", resource_.reason,
+                     span_text(resource_.reason_for)),
+         "Raise the spend limit or top up the balance at the provider, then resume it here; or "
+         "wait for the reset.");
+  }
+
+  void held() {
+    if (resource_.held_for < kLongHold && resource_.activity.waiting == 0) return;
+    warn(resource_.held_for < kLongHold ? Severity::kInfo : Severity::kWarning, "held",
+         fmt::format("The provider has asked to wait {} more; {}.", span_text(resource_.held_for),
+                     calls_wait(resource_.activity.waiting)),
+         "Calls go on by themselves. If this comes often, configure the provider's real limits "
+         "here, or run fewer agents.");
+  }
+
+  void lowered() {
+    for (const LimitView& limit : resource_.limits) {
+      if (!limit.configured || limit.amount >= *limit.configured) continue;
+      const bool pace = limit.scope == "learned";
+      warn(Severity::kWarning, "limit_lowered",
+           fmt::format(
+               "The rate is lowered to {} of {} {}{}.", percent(limit.amount / *limit.configured),
+               amount_text(limit.unit, std::llround(*limit.configured)), unit_text(limit.unit),
+               pace ? " a minute after answers of 429; it grows back by a tenth every 30 s"
+                    : " by another daemon of the fleet"),
+           "Wait until it has grown back, or run fewer agents. If 429s keep coming, the limits "
+           "configured here are above what the provider grants.");
+      return;
+    }
+  }
+
+  Nanos longest_wait() const {
+    const auto& queue = resource_.activity.queue;
+    return queue.empty() ? Nanos{0} : now_ - queue.front().since;
+  }
+
+  // S3.9: our own congestion.
+  bool slow_ours() {
+    const Nanos longest = longest_wait();
+    const auto& admitted = resource_.activity.wait;
+    // Those who still wait are halfway through, as a rule.
+    const Nanos wait = admitted.count >= kCallsMin ? std::max(admitted.mean, longest / 2) : longest;
+    const Nanos upstream = resource_.activity.upstream.mean;
+    const double part = static_cast<double>(wait.count()) /
+                        static_cast<double>(std::max<Nanos>(wait + upstream, Nanos{1}).count());
+    const bool waits = wait >= kCongestedWait && part >= kCongestedPart;
+    const Activity::Counts& minute = resource_.activity.minute;
+    const bool refuses =
+        minute.refused >= kRefusedMin &&
+        static_cast<double>(minute.refused) >= kRefusedPart * static_cast<double>(minute.arrived);
+    if (!waits && !refuses) return false;
+    std::string text;
+    if (waits) {
+      if (admitted.count > 0) {
+        text = fmt::format("Calls wait {} for quota", span_text(admitted.mean));
+        if (upstream > Nanos{0}) text += fmt::format(" and {} for the API", span_text(upstream));
+        text += "; ";
+      }
+      text += fmt::format("{} now", calls_wait(resource_.activity.waiting));
+      text += longest > Nanos{0} ? fmt::format(", the longest for {}.", span_text(longest)) : ".";
+    } else {
+      text = fmt::format("In the last minute {} of {} calls were refused for lack of quota.",
+                         minute.refused, minute.arrived);
+    }
+    if (resource_.binding) {
+      const LimitView& limit = resource_.limits[*resource_.binding];
+      text += fmt::format(" The limit that binds is {}, {} used.", called(limit),
+                          percent(std::min(limit.used, 1.0)));
+    }
+    warn(wait >= kCongestedBadly ? Severity::kCritical : Severity::kWarning, "congestion",
+         std::move(text), congestion_advice());
+    return true;
+  }
+
+  std::string congestion_advice() const {
+    if (!resource_.binding) return "Run fewer agents, or let them ask less often.";
+    const LimitView& limit = resource_.limits[*resource_.binding];
+    const Activity::Counts& minute = resource_.activity.minute;
+    if (limit.unit == Unit::kSlots) {
+      return fmt::format(
+          "All {} slots are taken: raise max_concurrency if the provider allows more calls at a "
+          "time, or run fewer agents.",
+          limit.capacity);
+    }
+    if (limit.configured && limit.amount < *limit.configured) {
+      return "It was lowered after answers of 429: wait until it has grown back, or run fewer "
+             "agents.";
+    }
+    if (limit.unit == Unit::kMicroUsd) {
+      return "The budget is used up until it resets: raise it, or move work to a cheaper model.";
+    }
+    const bool tokens = limit.unit == Unit::kTokens || limit.unit == Unit::kOutputTokens;
+    if (tokens && minute.estimated > 0 &&
+        static_cast<double>(minute.settled) <
+            kUsedOfEstimate * static_cast<double>(minute.estimated)) {
+      return fmt::format(
+          "Calls use {} of the tokens that they reserve: lower max_tokens in the agents' requests, "
+          "so that more of them fit at a time.",
+          percent(static_cast<double>(minute.settled) / static_cast<double>(minute.estimated)));
+    }
+    return fmt::format(
+        "Run fewer agents, or ask the provider for a higher quota and raise \"{}\" here.",
+        limit.name);
+  }
+
+  // S3.9: the API's slowness.
+  void slow_theirs() {
+    const auto& upstream = resource_.activity.upstream;
+    if (!resource_.upstream_usual || upstream.count < kCallsMin) return;
+    const auto usual = static_cast<double>(resource_.upstream_usual->count());
+    if (upstream.mean < kSlowUpstream ||
+        static_cast<double>(upstream.mean.count()) < kSlowerThanUsual * usual) {
+      return;
+    }
+    warn(Severity::kWarning, "api_slow",
+         fmt::format("The API takes {}, {:.1f} times as long as in the last hour ({}). Calls wait "
+                     "{} for quota: it is not us.",
+                     span_text(upstream.mean), static_cast<double>(upstream.mean.count()) / usual,
+                     span_text(*resource_.upstream_usual), span_text(resource_.activity.wait.mean)),
+         "Nothing here makes it faster. Look at the provider's status page, or send work to "
+         "another model or provider.");
+  }
+
+  void forgotten() {
+    const Activity::View& activity = resource_.activity;
+    if (!activity.expired_at || now_ - *activity.expired_at > kExpiredLately) return;
+    const bool slots = std::ranges::any_of(
+        resource_.limits, [](const LimitView& limit) { return limit.unit == Unit::kSlots; });
+    warn(Severity::kWarning, slots ? "stale_slots" : "permits_expired",
+         fmt::format(
+             "{} {} never released and {} been taken back, the last {} ago.",
+             activity.totals.expired, activity.totals.expired == 1 ? "permit was" : "permits were",
+             activity.totals.expired == 1 ? "has" : "have", span_text(now_ - *activity.expired_at)),
+         "Some agent ends or crashes without releasing (the log names it). Let it release on every "
+         "path out, or renew while it works.");
+  }
+
+  void ending() {
+    for (const LimitView& limit : resource_.limits) {
+      if (!limit.ends_in) continue;
+      const bool soon = *limit.ends_in < kBudgetSoon;
+      std::string text =
+          fmt::format("At this pace {} ends in {}", called(limit), span_text(*limit.ends_in));
+      if (limit.resets_in) {
+        text += fmt::format(", {} before it resets", span_text(*limit.resets_in - *limit.ends_in));
+      }
+      warn(soon ? Severity::kWarning : Severity::kInfo, "budget_ends", text + ".",
+           "Slow down or pause what can wait, or raise the limit.");
+    }
+  }
+
+  const ResourceView& resource_;
+  const Instant now_;
+  std::vector<Warning> warnings_;
+};
+
+void look_at_daemon(const LiveView& live, std::vector<Warning>& warnings) {
+  if (live.store.state != "none" && live.store.state != name(store::JournalStatus::State::kOpen)) {
+    warnings.push_back(
+        {.severity = Severity::kCritical,
+         .code = "store_away",
+         .text = fmt::format("The store is {}: {}.", live.store.state, live.store.message),
+         .advice = "Mend the disk or the database; the daemon tries again by "
+                   "itself. What happens meanwhile is set by on_store_failure."});
+  }
+  if (live.fleet) {
+    const LiveView::Fleet& fleet = *live.fleet;
+    const bool away = fleet.state == "away" || (fleet.state == "bus" && !fleet.connected);
+    if (away) {
+      warnings.push_back({.severity = Severity::kCritical,
+                          .code = "fleet_away",
+                          .text = fmt::format("The fleet cannot be reached: {}.", fleet.message),
+                          .advice = "Look at Redis and at the network between. Until it is back "
+                                    "the fallback decides what is admitted here."});
+    } else if (fleet.breaker != "closed") {
+      warnings.push_back(
+          {.severity = Severity::kWarning,
+           .code = "breaker_open",
+           .text = fmt::format("The breaker in front of the fleet's Redis is {}.", fleet.breaker),
+           .advice = "It closes by itself once Redis answers again."});
+    }
+  }
+}
+
+void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warnings) {
+  if (!sources.breakers_open.empty()) {
+    const std::size_t others = sources.breakers_open.size() - 1;
+    warnings.push_back(
+        {.severity = Severity::kWarning,
+         .code = "breaker_open",
+         .text = fmt::format("Sources of {}{} are not fetched: their server has failed too often.",
+                             sources.breakers_open.front(),
+                             others == 0 ? "" : fmt::format(" and {} more domains", others)),
+         .advice =
+             "They are tried again by themselves; `weir sources NAME` shows the last error."});
+  }
+  if (sources.failing > 0) {
+    warnings.push_back(
+        {.severity = Severity::kInfo,
+         .code = "sources_failing",
+         .text = fmt::format("{} of {} sources failed at their last fetch.", sources.failing,
+                             sources.total),
+         .advice = "Look at their results; they are tried again with growing pauses."});
+  }
+}
+
+}  // namespace
+
+std::vector<Warning> diagnose(const LiveView& live) {
+  std::vector<Warning> warnings;
+  look_at_daemon(live, warnings);
+  for (const ResourceView& resource : live.resources) {
+    std::ranges::move(Findings{resource, live.now}.all(), std::back_inserter(warnings));
+  }
+  if (live.sources) look_at_sources(*live.sources, warnings);
+  std::ranges::stable_sort(warnings, std::greater<>{}, &Warning::severity);
+  if (warnings.size() > kWarningsMax) warnings.resize(kWarningsMax);
+  return warnings;
+}
+
+}  // namespace weir::server

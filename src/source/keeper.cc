@@ -1,0 +1,211 @@
+#include "source/keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weir/time/sleep.h"
+
+namespace weir::source {
+namespace {
+
+std::size_t bytes_of(const store::SourceBatch::Outcome& outcome) {
+  constexpr std::size_t kAround = 256;
+  return kAround + (outcome.body ? outcome.body->bytes.size() : 0);
+}
+
+}  // namespace
+
+store::Outcome<void> Keeper::start() {
+  if (auto opened = open(); !opened) {
+    const store::Fault fault = opened.error().fault;
+    if (fault != store::Fault::kInUse && fault != store::Fault::kAway) return opened;
+    fail(opened.error());
+  }
+  thread_ = std::jthread{[this](const std::stop_token& stop) { run(stop); }};
+  return {};
+}
+
+void Keeper::close() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock{mutex_};
+    closing_ = true;
+  }
+  thread_.request_stop();
+  thread_.join();
+  store_.reset();
+}
+
+store::Outcome<void> Keeper::open() {
+  auto opened = store::open_sources(parts_.store);
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  if (!loaded()) {
+    std::vector<store::SourceRow> rows;
+    auto read = (*opened)->load([&](store::SourceRow row) { rows.push_back(std::move(row)); });
+    if (!read) return read;
+    parts_.loaded(std::move(rows));
+  }
+  store_ = std::move(*opened);
+  std::unique_lock lock{mutex_};
+  loaded_ = true;
+  status_.open = true;
+  status_.message.clear();
+  const Status now = status_;
+  lock.unlock();
+  parts_.told(now);
+  return {};
+}
+
+void Keeper::fail(const store::Failure& failure) {
+  store_.reset();
+  std::unique_lock lock{mutex_};
+  const bool news = status_.open || status_.message.empty();
+  status_.open = false;
+  status_.message = failure.message;
+  std::vector<Done> done;
+  for (Pending& pending : pending_) std::ranges::move(pending.done, std::back_inserter(done));
+  for (Pending& pending : pending_) pending.done.clear();
+  give_up();
+  const Status now = status_;
+  lock.unlock();
+  for (Done& each : done) each(false);
+  if (news) parts_.told(now);
+}
+
+void Keeper::run(const std::stop_token& stop) {
+  std::unique_lock lock{mutex_};
+  const auto nothing = [this] { return pending_.empty() && questions_.empty() && status_.open; };
+  for (;;) {
+    wake_.wait(lock, stop, [&] { return !nothing(); });
+    const bool last = stop.stop_requested();
+    std::vector<Question> questions = std::exchange(questions_, {});
+    lock.unlock();
+    if (store_ == nullptr) {
+      if (auto opened = open(); !opened) fail(opened.error());
+    }
+    const bool good = store_ != nullptr && write_all();
+    bool fine = true;
+    for (Question& question : questions) fine &= question(good ? store_.get() : nullptr);
+    if (!fine) fail({store::Fault::kAway, "reading failed"});
+    if (last) return;
+    if (store_ == nullptr) {
+      sleep_until(parts_.time, parts_.time.clock.now() + kRetryAfter, stop);
+    }
+    lock.lock();
+  }
+}
+
+bool Keeper::write_all() {
+  for (;;) {
+    std::unique_lock lock{mutex_};
+    if (pending_.empty()) return true;
+    Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    lock.unlock();
+    const auto committed = commit(pending);
+    lock.lock();
+    if (!committed) {
+      pending_.push_front(std::move(pending));
+      lock.unlock();
+      fail(committed.error());
+      return false;
+    }
+    bytes_ -= pending.bytes;
+    ++status_.commits;
+    lock.unlock();
+    for (Done& done : pending.done) done(true);
+  }
+}
+
+store::Outcome<void> Keeper::commit(Pending& pending) {
+  store::SourceBatch batch{.removed = {pending.removed.begin(), pending.removed.end()},
+                           .outcomes = std::move(pending.outcomes)};
+  for (const auto& [name, row] : pending.rows) batch.rows.push_back(row);
+  auto committed = store_->commit(batch);
+  pending.outcomes = std::move(batch.outcomes);
+  return committed;
+}
+
+Keeper::Pending& Keeper::back(const std::string& name) {
+  const bool full = pending_.empty() || pending_.back().bytes >= kBatchBytes ||
+                    pending_.back().outcomes.size() >= kBatchOutcomes;
+  // Removed and added again: that order stays.
+  if (full || pending_.back().removed.contains(name)) pending_.emplace_back();
+  return pending_.back();
+}
+
+void Keeper::wake(Pending& pending, Done done) {
+  if (done) pending.done.push_back(std::move(done));
+  wake_.notify_one();
+}
+
+void Keeper::put(store::SourceRow row, Done done) {
+  const std::lock_guard lock{mutex_};
+  Pending& pending = back(row.name);
+  pending.rows.insert_or_assign(row.name, std::move(row));
+  wake(pending, std::move(done));
+}
+
+void Keeper::remove(const std::string& name, Done done) {
+  const std::lock_guard lock{mutex_};
+  if (pending_.empty()) pending_.emplace_back();
+  Pending& pending = pending_.back();
+  pending.rows.erase(name);
+  std::erase_if(pending.outcomes, [&](const auto& outcome) {
+    if (outcome.name != name) return false;
+    pending.bytes -= bytes_of(outcome);
+    bytes_ -= bytes_of(outcome);
+    return true;
+  });
+  pending.removed.insert(name);
+  wake(pending, std::move(done));
+}
+
+void Keeper::add(store::SourceRow row, store::SourceBatch::Outcome outcome) {
+  const std::lock_guard lock{mutex_};
+  Pending& pending = back(row.name);
+  pending.rows.insert_or_assign(row.name, std::move(row));
+  const std::size_t bytes = bytes_of(outcome);
+  pending.bytes += bytes;
+  bytes_ += bytes;
+  pending.outcomes.push_back(std::move(outcome));
+  if (!status_.open) give_up();
+  wake_.notify_one();
+}
+
+void Keeper::give_up() {
+  for (auto each = pending_.begin(); bytes_ > kPendingMax && each != pending_.end(); ++each) {
+    bytes_ -= std::exchange(each->bytes, 0);
+    status_.given_up += each->outcomes.size();
+    each->outcomes.clear();
+  }
+}
+
+bool Keeper::has_room() const {
+  const std::lock_guard lock{mutex_};
+  return !status_.open || bytes_ < kPendingMax;
+}
+
+void Keeper::ask(Question question) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (status_.open && !closing_) {
+      questions_.push_back(std::move(question));
+      wake_.notify_one();
+      return;
+    }
+  }
+  (void)question(nullptr);
+}
+
+bool Keeper::loaded() const {
+  const std::lock_guard lock{mutex_};
+  return loaded_;
+}
+
+Keeper::Status Keeper::status() const {
+  const std::lock_guard lock{mutex_};
+  return status_;
+}
+
+}  // namespace weir::source

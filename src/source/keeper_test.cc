@@ -1,0 +1,183 @@
+// The keeper on a real SQLite file, in stepped time: what is written, in which order, and what
+// happens while the store is away.
+#include "source/keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "core/temporary_directory_for_test.h"
+#include "store/fault_vfs_for_test.h"
+#include "weir/time/simulated_time.h"
+
+namespace weir::source {
+namespace {
+
+using namespace std::chrono_literals;
+using store::FaultVfs;
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  void open(const std::string& vfs = {}) {
+    keeper = std::make_unique<Keeper>(
+        Keeper::Parts{.store = {.where = directory.path("weir.db"), .vfs = vfs},
+                      .time = time.source(),
+                      .loaded = [this](auto rows) { loaded = std::move(rows); },
+                      .told = [this](const Keeper::Status& status) { told(status); }});
+    const auto started = keeper->start();
+    ASSERT_TRUE(started) << started.error().message;
+  }
+  void told(const Keeper::Status& status) {
+    const std::lock_guard lock{mutex};
+    states.push_back(status.open);
+  }
+  std::vector<bool> all_states() {
+    const std::lock_guard lock{mutex};
+    return states;
+  }
+  static store::SourceRow row(const std::string& name) {
+    return {.name = name, .definition = "{}"};
+  }
+  static store::SourceBatch::Outcome outcome(const std::string& name, std::string bytes) {
+    return {.name = name,
+            .result = {.status = 200},
+            .body = store::SourceBody{.status = 200, .bytes = std::move(bytes)}};
+  }
+  bool put(const std::string& name) {
+    std::promise<bool> stored;
+    keeper->put(row(name), [&](bool good) { stored.set_value(good); });
+    return stored.get_future().get();
+  }
+  bool remove(const std::string& name) {
+    std::promise<bool> stored;
+    keeper->remove(name, [&](bool good) { stored.set_value(good); });
+    return stored.get_future().get();
+  }
+  // The latest body, or "none", or "away".
+  std::string body(const std::string& name) {
+    std::promise<std::string> bytes;
+    keeper->ask([&](store::SourceStore* store) {
+      if (store == nullptr) {
+        bytes.set_value("away");
+        return true;
+      }
+      const auto kept = store->body(name);
+      bytes.set_value(!kept ? "failed" : *kept ? (*kept)->bytes : "none");
+      return kept.has_value();
+    });
+    return bytes.get_future().get();
+  }
+  std::vector<std::string> names_after_reopening() {
+    keeper.reset();
+    open();
+    std::vector<std::string> names;
+    for (const store::SourceRow& each : loaded) names.push_back(each.name);
+    return names;
+  }
+
+  TemporaryDirectory directory;
+  SimulatedTime time;
+  FaultVfs faults;
+  std::mutex mutex;
+  std::vector<bool> states;
+  std::vector<store::SourceRow> loaded;
+  std::unique_ptr<Keeper> keeper;
+};
+
+TEST_F(KeeperTest, WhatIsPutIsThereAfterwardsAndWhatIsRemovedIsNot) {
+  open();
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(put(name));
+  EXPECT_TRUE(remove("b"));
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "c"}));
+}
+
+TEST_F(KeeperTest, WhoAsksSeesWhatCameBefore) {
+  open();
+  keeper->put(row("a"), {});
+  keeper->add(row("a"), outcome("a", "one"));
+  keeper->add(row("a"), outcome("a", "two"));
+  EXPECT_EQ(body("a"), "two");
+  keeper->remove("a", {});
+  EXPECT_EQ(body("a"), "none");
+  keeper->put(row("a"), {});
+  EXPECT_EQ(body("a"), "none");
+}
+
+TEST_F(KeeperTest, RemovedAndAddedAgainInOneGoIsThere) {
+  open();
+  for (int i = 0; i < 50; ++i) {
+    keeper->put(row("a"), {});
+    keeper->add(row("a"), outcome("a", "old"));
+    keeper->remove("a", {});
+    keeper->put(row("a"), {});
+  }
+  EXPECT_EQ(body("a"), "none");
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a"}));
+}
+
+TEST_F(KeeperTest, ClosingWritesWhatThereIs) {
+  open();
+  for (int i = 0; i < 100; ++i) keeper->put(row(std::to_string(i)), {});
+  EXPECT_EQ(names_after_reopening().size(), 100U);
+}
+
+TEST_F(KeeperTest, AStoreThatFailsIsOpenedAgainAndNothingIsLost) {
+  open(FaultVfs::name());
+  EXPECT_TRUE(put("a"));
+  faults.arm(0, FaultVfs::Fault::kFull, FaultVfs::Lasts::kFromThenOn);
+  EXPECT_FALSE(put("b"));
+  EXPECT_FALSE(keeper->status().open);
+  EXPECT_FALSE(keeper->status().message.empty());
+  EXPECT_EQ(body("a"), "away");
+  keeper->add(row("a"), outcome("a", "meanwhile"));
+  while (!time.next_alarm()) std::this_thread::yield();  // asleep until it tries again
+  faults.disarm();
+  time.advance(Keeper::kRetryAfter);
+  while (!keeper->status().open) std::this_thread::yield();
+  EXPECT_EQ(body("a"), "meanwhile");
+  EXPECT_EQ(all_states(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(KeeperTest, WhatCannotBeWrittenIsBounded) {
+  open(FaultVfs::name());
+  faults.arm(0, FaultVfs::Fault::kFull, FaultVfs::Lasts::kFromThenOn);
+  EXPECT_FALSE(put("a"));
+  for (int i = 0; i < 100; ++i) keeper->add(row("a"), outcome("a", std::string(1'000'000, 'x')));
+  EXPECT_GE(keeper->status().given_up, 30U);
+  EXPECT_TRUE(keeper->has_room());  // sources go on
+  while (!time.next_alarm()) std::this_thread::yield();
+  faults.disarm();
+  time.advance(Keeper::kRetryAfter);
+  while (!keeper->status().open) std::this_thread::yield();
+  EXPECT_EQ(body("a").size(), 1'000'000U);
+}
+
+TEST_F(KeeperTest, AStoreInUseIsAwaited) {
+  open();
+  EXPECT_TRUE(put("a"));
+  auto first = std::move(keeper);
+  loaded.clear();
+  open();
+  EXPECT_FALSE(keeper->loaded());
+  EXPECT_EQ(body("a"), "away");
+  while (!time.next_alarm()) std::this_thread::yield();
+  first.reset();
+  time.advance(Keeper::kRetryAfter);
+  while (!keeper->loaded()) std::this_thread::yield();
+  EXPECT_EQ(loaded.size(), 1U);
+}
+
+TEST_F(KeeperTest, AStoreThatIsNoneIsAFailure) {
+  directory.write("weir.db-sources", std::string(10'000, 'x'));
+  Keeper other{{.store = {.where = directory.path("weir.db")},
+                .time = time.source(),
+                .loaded = [](auto) {},
+                .told = [](const auto&) {}}};
+  const auto started = other.start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().fault, store::Fault::kCorrupt);
+}
+
+}  // namespace
+}  // namespace weir::source

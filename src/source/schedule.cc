@@ -1,0 +1,350 @@
+#include "source/schedule.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "source/definition.h"
+#include "weir/control/backoff.h"
+
+namespace weir::source {
+namespace {
+
+using State = CircuitBreaker::State;
+
+constexpr Nanos kBackOffFirst = std::chrono::seconds{5};
+constexpr Nanos kBackOffLeast = std::chrono::minutes{5};  // of the longest
+constexpr Nanos kBackOffMost = std::chrono::hours{1};
+
+// The rest of a URL that config has checked.
+std::string_view target_of(std::string_view url) {
+  const std::size_t rest = url.find_first_of("/?", url.find("://") + 3);
+  return rest == url.npos ? std::string_view{} : url.substr(rest);
+}
+
+}  // namespace
+
+Caller caller_of(const ProviderConfig& provider) {
+  return {.agent = kAgent,
+          .account = provider.pass_client_key ? std::string_view{"none"} : Resource::kOwnAccount};
+}
+
+Schedule::DomainPtr Schedule::domain_of(const std::string& host) {
+  DomainPtr& domain = domains_[host];
+  if (domain == nullptr) {
+    auto breaker =
+        CircuitBreaker::create({.failure_threshold = kFailuresMax, .open_for = kOpenFor}, clock_);
+    domain = std::make_shared<Domain>(Domain{.host = host, .breaker = std::move(*breaker)});
+  }
+  return domain;
+}
+
+Schedule::SourcePtr Schedule::add(const SourceConfig& config, Instant due) {
+  const std::string_view target = target_of(config.url);
+  auto origin =
+      net::Origin::parse(std::string_view{config.url}.substr(0, config.url.size() - target.size()));
+  DomainPtr domain = domain_of(origin->host);
+  ++domain->sources;
+  auto source = std::make_shared<Source>(
+      Source{.config = config,
+             .origin = std::move(*origin),
+             .target = target.starts_with('/') ? std::string{target} : "/" + std::string{target},
+             .domain = std::move(domain),
+             .turn = turns_++,
+             .due = due});
+  sources_[config.name] = source;
+  later_.insert(source);
+  return source;
+}
+
+Result<Schedule::Added> Schedule::put(const SourceConfig& config) {
+  const auto known = sources_.find(config.name);
+  if (known == sources_.end() && sources_.size() >= kSourcesMax) {
+    return fail(Errc::kCapacityExhausted, "there are 100,000 sources already");
+  }
+  std::optional<store::SourceResult> last;
+  const Added added = known == sources_.end() ? Added::kNew : Added::kReplaced;
+  if (added == Added::kReplaced) {
+    last = std::move(known->second->last);
+    detach(known->second);
+  }
+  add(config, clock_.now())->last = std::move(last);
+  return added;
+}
+
+void Schedule::restore(const SourceConfig& config, const store::SourceRow& row) {
+  // A wall that was set back must not make a source wait for longer than it ever does.
+  const Nanos in = std::min(row.due - clock_.wall(), std::max(config.every, kBackOffMost));
+  const Instant now = clock_.now();
+  const SourcePtr source = add(config, in < Instant{} - now ? Instant{} : now + in);
+  source->last = row.last;
+  note_failures(*source, row.failures);
+}
+
+bool Schedule::remove(std::string_view name) {
+  const auto known = sources_.find(name);
+  if (known == sources_.end()) return false;
+  detach(known->second);
+  sources_.erase(known);
+  return true;
+}
+
+// The source leaves wherever it is; who runs it finds it gone.
+void Schedule::detach(const SourcePtr& source) {
+  Domain& domain = *source->domain;
+  switch (source->place) {
+    case Source::Place::kLater: later_.erase(source); break;
+    case Source::Place::kWaiting: waiting_ -= domain.waiting.erase(source); break;
+    case Source::Place::kQueued: queued_ -= std::erase(domain.queued, source); break;
+    case Source::Place::kRunning: break;
+  }
+  source->gone = true;
+  note_failures(*source, 0);
+  if (--domain.sources == 0) {
+    troubled_.erase(source->domain);
+    domains_.erase(domain.host);
+  }
+}
+
+void Schedule::note_failures(Source& source, std::int64_t failures) {
+  failing_ -= source.failures > 0 ? 1 : 0;
+  failing_ += failures > 0 ? 1 : 0;
+  source.failures = failures;
+}
+
+// The n-th delay in a row, from half of its ceiling to all of it; the same after a restart.
+Nanos Schedule::back_off(const Source& source, std::int64_t failures) const {
+  auto backoff = Backoff::create(
+      {.initial = kBackOffFirst,
+       .max_delay = std::clamp(source.config.every, kBackOffLeast, kBackOffMost)},
+      source.turn + static_cast<std::uint64_t>(clock_.now().time_since_epoch().count()));
+  for (std::int64_t i = 1; i < std::min<std::int64_t>(failures, 32); ++i) (void)backoff->next();
+  const Nanos ceiling = backoff->ceiling();
+  return ceiling / 2 + backoff->next() / 2;
+}
+
+void Schedule::wait(const SourcePtr& source) {
+  source->place = Source::Place::kWaiting;
+  source->domain->waiting.insert(source);
+  ++waiting_;
+  busy_.insert(source->domain);
+}
+
+void Schedule::come_due(Instant now) {
+  while (!later_.empty() && (*later_.begin())->due <= now) {
+    const SourcePtr source = *later_.begin();
+    later_.erase(later_.begin());
+    wait(source);
+  }
+}
+
+void Schedule::cycle() {
+  const Instant now = clock_.now();
+  come_due(now);
+
+  std::unordered_map<const Resource*, Peek> peeks;
+  const auto younger = [](const std::pair<DomainPtr, Peek*>& a,
+                          const std::pair<DomainPtr, Peek*>& b) {
+    return ByDue{}(*b.first->waiting.begin(), *a.first->waiting.begin());
+  };
+  std::priority_queue<std::pair<DomainPtr, Peek*>, std::vector<std::pair<DomainPtr, Peek*>>,
+                      decltype(younger)>
+      order{younger};
+  std::erase_if(busy_, [](const DomainPtr& domain) {
+    return domain->waiting.empty() && domain->queued.empty() && domain->asking == 0;
+  });
+  for (const DomainPtr& domain : busy_) {
+    auto resource = resources_.find_by_host(domain->host);
+    Peek& peek = peeks[resource.get()];
+    peek.resource = std::move(resource);
+    peek.pending += static_cast<Amount>(domain->queued.size() + domain->asking);
+    if (!domain->waiting.empty()) order.emplace(domain, &peek);
+  }
+  while (!order.empty()) {
+    const auto [domain, peek] = order.top();
+    order.pop();
+    if (!may_queue(*domain, *peek, now)) continue;
+    const SourcePtr source = *domain->waiting.begin();
+    domain->waiting.erase(domain->waiting.begin());
+    --waiting_;
+    source->place = Source::Place::kQueued;
+    domain->queued.push_back(source);
+    ++queued_;
+    ++peek->pending;
+    if (!std::exchange(domain->ready, true)) ready_.push_back(domain);
+    if (!domain->waiting.empty()) order.emplace(domain, peek);
+  }
+}
+
+bool Schedule::may_queue(const Domain& domain, Peek& peek, Instant now) const {
+  const State state = domain.breaker->state(now);
+  if (state == State::kOpen || now < domain.held_until) return false;
+  if (state == State::kHalfOpen && (!domain.queued.empty() || domain.running > 0)) return false;
+  if (domain.queued.size() >= kQueuedMax || peek.refused) return false;
+  if (peek.resource == nullptr) return true;
+  if (!peek.route) {
+    auto route = peek.resource->route(caller_of(*peek.resource->config()));
+    if (route) peek.route.emplace(std::move(*route));
+  }
+  const Cost cost =
+      Cost::of(Unit::kRequests, peek.pending + 1).with(Unit::kSlots, peek.pending + 1);
+  const auto admits = [&](const Gate* gate) { return gate->forecast(cost, now).admitted(); };
+  peek.refused = !peek.route || !std::ranges::all_of(peek.route->path.gates(), admits);
+  return !peek.refused;
+}
+
+void Schedule::unqueue(Domain& domain) {
+  queued_ -= domain.queued.size();
+  for (const SourcePtr& source : std::exchange(domain.queued, {})) wait(source);
+}
+
+std::optional<Task> Schedule::take() {
+  if (running_ >= kWorkers) return {};
+  for (std::size_t left = ready_.size(); left > 0; --left) {
+    const DomainPtr domain = std::move(ready_.front());
+    ready_.pop_front();
+    domain->ready = false;
+    if (domain->queued.empty()) continue;
+    auto resource = resources_.find_by_host(domain->host);
+    const std::size_t at_once = resource == nullptr ? kUnlimitedAtOnce : kLimitedAtOnce;
+    std::optional<Task> task;
+    if (domain->running < at_once) {
+      auto pass = domain->breaker->try_enter();
+      if (!pass) {
+        unqueue(*domain);
+        continue;
+      }
+      task.emplace(Task{.source = std::move(domain->queued.front()),
+                        .resource = std::move(resource),
+                        .pass = std::move(*pass)});
+      domain->queued.pop_front();
+      --queued_;
+      task->source->place = Source::Place::kRunning;
+      ++running_;
+      ++domain->running;
+      ++domain->asking;
+    }
+    if (!domain->queued.empty()) {
+      domain->ready = true;
+      ready_.push_back(domain);
+    }
+    if (task) return task;
+  }
+  return {};
+}
+
+void Schedule::admit(Task& task) {
+  task.admitted = true;
+  --task.source->domain->asking;
+}
+
+Schedule::Change Schedule::end(Task task, const Ending& ending, const store::SourceResult& result) {
+  using enum Ending::Kind;
+  const Instant now = clock_.now();
+  const SourcePtr& source = task.source;
+  Domain& domain = *source->domain;
+  --running_;
+  --domain.running;
+  if (!task.admitted) --domain.asking;
+
+  Change change;
+  const bool was_troubled = troubled_.contains(source->domain);
+  if (ending.kind == kFetched || ending.kind == kRefused) task.pass.success();
+  if (ending.kind == kFailed) task.pass.failure();
+  const State state = domain.breaker->state(now);
+  if (state == State::kOpen && !was_troubled && domain.sources > 0) {
+    troubled_.insert(source->domain);
+    change.breaker = state;
+  }
+  if (state == State::kClosed && troubled_.erase(source->domain) > 0) change.breaker = state;
+  // One refusal is the answer to all who would ask now.
+  if (ending.kind == kRateLimitExceeded || ending.kind == kLimited) unqueue(domain);
+  if (ending.kind == kLimited && task.resource == nullptr) {
+    const Nanos pause = ending.retry_after.value_or(back_off(*source, ++domain.refusals));
+    domain.held_until = std::max(domain.held_until, now + pause);
+  }
+  if (ending.kind == kFetched) domain.refusals = 0;
+  if (source->gone) return change;
+  change.kept = true;
+
+  if (ending.kind == kLimited || ending.kind == kRateLimitExceeded || ending.kind == kStopped) {
+    source->rate_limited += ending.kind == kStopped ? 0 : 1;
+    wait(source);
+    return change;
+  }
+  const std::int64_t before = source->failures;
+  note_failures(*source, ending.kind == kFetched ? 0 : before + 1);
+  change.failed = before == 0 && source->failures > 0;
+  change.recovered = before > 0 && source->failures == 0;
+  source->last = result;
+
+  // On its grid as long as it keeps up; else from now on, so that it goes behind those who wait.
+  const Instant next = source->due + source->config.every;
+  const Instant regular = next > now ? next : now + source->config.every;
+  if (ending.kind == kFetched) source->due = regular;
+  if (ending.kind == kRefused) source->due = std::max(regular, now + back_off(*source, before + 1));
+  if (ending.kind == kFailed) source->due = now + back_off(*source, before + 1);
+  source->turn = turns_++;
+  source->place = Source::Place::kLater;
+  later_.insert(source);
+  return change;
+}
+
+std::shared_ptr<const Source> Schedule::find(std::string_view name) const {
+  const auto known = sources_.find(name);
+  return known == sources_.end() ? nullptr : known->second;
+}
+
+View Schedule::view(const Source& source) const {
+  const Instant now = clock_.now();
+  const auto resource = resources_.find_by_host(source.domain->host);
+  const auto state = [&]() -> std::string_view {
+    switch (source.place) {
+      case Source::Place::kQueued: return "queued";
+      case Source::Place::kRunning: return "running";
+      case Source::Place::kWaiting:
+        return source.domain->breaker->state(now) == State::kClosed ? "held_back" : "breaker_open";
+      case Source::Place::kLater: break;
+    }
+    return source.failures > 0 ? "backing_off" : "scheduled";
+  };
+  return {.config = source.config,
+          .resource = resource == nullptr ? std::string{} : resource->name(),
+          .state = state(),
+          .due_in = source.due - now,
+          .failures = source.failures,
+          .rate_limited = source.rate_limited,
+          .last = source.last};
+}
+
+std::vector<View> Schedule::list(std::string_view after, std::size_t count) const {
+  std::vector<View> views;
+  for (auto at = sources_.upper_bound(after); at != sources_.end() && views.size() < count; ++at) {
+    views.push_back(view(*at->second));
+  }
+  return views;
+}
+
+store::SourceRow Schedule::row(const Source& source) const {
+  return {.name = source.config.name,
+          .definition = definition_text(source.config),
+          .due = clock_.wall() + (source.due - clock_.now()),
+          .failures = source.failures,
+          .last = source.last};
+}
+
+Summary Schedule::summary() const {
+  Summary summary{.total = sources_.size(),
+                  .due = waiting_,
+                  .queued = queued_,
+                  .running = running_,
+                  .failing = failing_};
+  for (const DomainPtr& domain : troubled_) {
+    if (summary.breakers_open.size() < kBreakersShown) {
+      summary.breakers_open.push_back(domain->host);
+    }
+  }
+  std::ranges::sort(summary.breakers_open);
+  return summary;
+}
+
+}  // namespace weir::source

@@ -1,0 +1,410 @@
+// The scheduler of seed 004 in stepped time: peeks, turns, back-off and breakers (S4.8).
+#include "source/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+
+#include "provider/account.h"
+#include "provider/resources_for_test.h"
+#include "provider/signals.h"
+
+namespace weir::source {
+namespace {
+
+using namespace std::chrono_literals;
+using enum Ending::Kind;
+
+class ScheduleTest : public ::testing::Test {
+ protected:
+  void limit(const std::string& domain, Amount amount, Nanos period) {
+    ProviderConfig config = provider(domain, {named("window", requests_each(amount, period))});
+    config.domain = domain;
+    providers.push_back(std::move(config));
+    ASSERT_TRUE(resources.apply(providers));
+  }
+  void put(const std::string& name, const std::string& host, Nanos every = 1min) {
+    ASSERT_TRUE(schedule.put({.name = name, .url = "https://" + host + "/x", .every = every}));
+  }
+  void put_many(int count, const std::string& host, Nanos every = 1min) {
+    for (int i = 0; i < count; ++i) put(fmt::format("s{:05}", i), host, every);
+  }
+  // A worker that asks its gates again.
+  Ending::Kind work(Task& task) {
+    if (task.resource == nullptr) {
+      Schedule::admit(task);
+      return kFetched;
+    }
+    auto route = task.resource->route(caller_of(*task.resource->config())).value();
+    auto permit = route.path.try_acquire({.agent = kAgent}, time.now());
+    if (!permit) return kRateLimitExceeded;
+    Schedule::admit(task);
+    return kFetched;
+  }
+  Schedule::Change end(Task task, Ending::Kind kind, std::optional<Nanos> retry_after = {}) {
+    return schedule.end(std::move(task), {kind, retry_after}, {.at = time.wall(), .status = 200});
+  }
+  // All that is queued is taken, asks and ends; who was fetched, in order.
+  std::vector<std::string> run() {
+    std::vector<std::string> fetched;
+    while (auto task = schedule.take()) {
+      const auto kind = work(*task);
+      if (kind == kFetched) fetched.push_back(task->source->config.name);
+      end(std::move(*task), kind);
+    }
+    return fetched;
+  }
+  std::vector<std::string> cycle() {
+    schedule.cycle();
+    return run();
+  }
+  std::string state(std::string_view name) {
+    return std::string{schedule.view(*schedule.find(name)).state};
+  }
+  void use(const std::string& name, int count) {
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(resources.find(name)->gate().try_acquire({}));
+  }
+
+  SimulatedTime time;
+  std::vector<ProviderConfig> providers;
+  Resources resources{GateMaking{time.source()}};
+  Schedule schedule{resources, time};
+};
+
+// S4.8, S4.9: scenario 2 of seed 004.
+TEST_F(ScheduleTest, QueuesAsManyAsTheLimitHasLeftAndTheRestInTheNextWindow) {
+  limit("fmp.com", 300, 1min);
+  use("fmp.com", 295);
+  put_many(10, "fmp.com");
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 5U);
+  EXPECT_EQ(schedule.summary().due, 5U);
+  EXPECT_EQ(run(), (std::vector<std::string>{"s00000", "s00001", "s00002", "s00003", "s00004"}));
+  EXPECT_EQ(state("s00005"), "held_back");
+  for (int second = 0; second < 59; ++second) {
+    time.advance(1s);
+    EXPECT_TRUE(cycle().empty());
+  }
+  time.advance(1s);
+  const auto next = cycle();
+  EXPECT_EQ(std::vector<std::string>(next.begin(), next.begin() + 5),
+            (std::vector<std::string>{"s00005", "s00006", "s00007", "s00008", "s00009"}));
+}
+
+// S4.8: the peek counts what is queued and has not asked yet.
+TEST_F(ScheduleTest, ASecondCycleCountsWhatTheFirstHasQueued) {
+  limit("fmp.com", 5, 1min);
+  put_many(10, "fmp.com");
+  schedule.cycle();
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 5U);
+  std::vector<Task> asking;
+  for (int i = 0; i < 3; ++i) asking.push_back(std::move(*schedule.take()));
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 2U);
+  EXPECT_EQ(schedule.summary().running, 3U);
+  for (Task& task : asking) EXPECT_EQ(work(task), kFetched);
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 2U);
+  for (Task& task : asking) end(std::move(task), kFetched);
+}
+
+TEST_F(ScheduleTest, HostsOfOneProviderShareItsPeek) {
+  limit("x.com", 4, 1min);
+  put("a1", "a.x.com");
+  put("b1", "b.x.com");
+  put("a2", "a.x.com");
+  put("b2", "b.x.com");
+  put("a3", "a.x.com");
+  put("free", "other.org");
+  EXPECT_EQ(cycle().size(), 5U);
+  EXPECT_EQ(state("a3"), "held_back");
+}
+
+TEST_F(ScheduleTest, ThePeekSeesEveryGateOfTheWay) {
+  ProviderConfig config = provider(
+      "x", {named("window", requests_each(100, 1min))}, {},
+      {{.pattern = std::string{kAgent}, .limits = {named("own", requests_each(2, 1min))}}});
+  ASSERT_TRUE(resources.apply({config}));
+  put_many(5, "x.com");
+  EXPECT_EQ(cycle().size(), 2U);
+}
+
+TEST_F(ScheduleTest, NoMoreAreQueuedThanThereAreSlots) {
+  ProviderConfig config =
+      provider("x", {{.spec = LimitSpec::concurrency(3)}, named("w", requests_each(100, 1min))});
+  ASSERT_TRUE(resources.apply({config}));
+  put_many(10, "x.com");
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 3U);
+}
+
+// S4.8: refused between queue and request: back with its old due time, and not a failure.
+TEST_F(ScheduleTest, RateLimitExceededIsQueuedAgainAndIsNoFailure) {
+  limit("fmp.com", 3, 1min);
+  put_many(3, "fmp.com");
+  schedule.cycle();
+  use("fmp.com", 3);  // somebody else was faster
+  EXPECT_TRUE(run().empty());
+  const View view = schedule.view(*schedule.find("s00000"));
+  EXPECT_EQ(view.state, "held_back");
+  EXPECT_EQ(view.failures, 0);
+  EXPECT_EQ(view.rate_limited, 1U);
+  EXPECT_EQ(view.due_in, 0s);
+  EXPECT_FALSE(view.last);
+  // One refusal answers for those behind it.
+  EXPECT_EQ(schedule.view(*schedule.find("s00001")).rate_limited, 0U);
+  EXPECT_EQ(schedule.summary().failing, 0U);
+  time.advance(1min);
+  EXPECT_EQ(cycle(), (std::vector<std::string>{"s00000", "s00001", "s00002"}));
+}
+
+// S4.8
+TEST_F(ScheduleTest, TenThousandSourcesOfOneDomainHaveTheirTurnsInOrder) {
+  limit("fmp.com", 300, 1min);
+  put_many(10'000, "fmp.com");
+  std::map<std::string, int> turns;
+  int fetched = 0;
+  for (int minute = 0; minute < 67; ++minute) {
+    int within = 0;
+    for (int second = 0; second < 60; ++second) {
+      for (const std::string& name : cycle()) {
+        ++turns[name];
+        ++within;
+      }
+      time.advance(1s);
+    }
+    EXPECT_LE(within, 300) << minute;
+    fetched += within;
+  }
+  EXPECT_EQ(fetched, 67 * 300);
+  EXPECT_EQ(turns.size(), 10'000U);
+  for (const auto& [name, count] : turns) EXPECT_TRUE(count == 2 || count == 3) << name << count;
+}
+
+TEST_F(ScheduleTest, AnEagerSourceDoesNotStarveAPatientOne) {
+  limit("fmp.com", 1, 10s);
+  put("eager", "fmp.com", 1s);
+  put("patient", "fmp.com", 1min);
+  std::map<std::string, int> turns;
+  for (int second = 0; second < 600; ++second) {
+    for (const std::string& name : cycle()) ++turns[name];
+    time.advance(1s);
+  }
+  EXPECT_GE(turns["patient"], 8);
+  EXPECT_EQ(turns["patient"] + turns["eager"], 60);
+}
+
+TEST_F(ScheduleTest, ADomainThatIsLimitedCostsTheOthersNothing) {
+  limit("slow.com", 1, 1h);
+  put_many(2'000, "slow.com");
+  put("other", "free.org", 1s);
+  EXPECT_EQ(cycle().size(), 2U);
+  for (int second = 0; second < 100; ++second) {
+    time.advance(1s);
+    EXPECT_EQ(cycle(), (std::vector<std::string>{"other"}));
+  }
+}
+
+TEST_F(ScheduleTest, ASourceStaysOnItsGrid) {
+  put("a", "free.org", 10s);
+  EXPECT_EQ(cycle().size(), 1U);
+  for (int round = 0; round < 5; ++round) {
+    time.advance(9s);
+    EXPECT_TRUE(cycle().empty());
+    time.advance(1s + 100ms);  // a cycle that comes late
+    EXPECT_EQ(cycle().size(), 1U);
+  }
+}
+
+TEST_F(ScheduleTest, WorkersAreBoundedInAllAndForEachHost) {
+  for (int host = 0; host < 20; ++host) {
+    for (int i = 0; i < 20; ++i) put(fmt::format("{}-{}", host, i), fmt::format("h{}.org", host));
+  }
+  schedule.cycle();
+  std::map<std::string, std::size_t> running;
+  std::list<Task> tasks;
+  while (auto task = schedule.take()) {
+    ++running[task->source->domain->host];
+    tasks.push_back(std::move(*task));
+  }
+  EXPECT_EQ(tasks.size(), Schedule::kWorkers);
+  EXPECT_EQ(running.size(), 20U);  // each host has its turn
+  for (const auto& [host, count] : running) EXPECT_LE(count, Schedule::kUnlimitedAtOnce);
+  end(std::move(tasks.front()), kFetched);
+  tasks.pop_front();
+  EXPECT_TRUE(schedule.take());
+}
+
+TEST_F(ScheduleTest, AFailureBacksOffAndASuccessForgetsIt) {
+  put("a", "free.org", 1h);
+  Nanos longest{0};
+  for (int failures = 1; failures <= 4; ++failures) {
+    schedule.cycle();
+    auto task = schedule.take();
+    ASSERT_TRUE(task);
+    const auto change = end(std::move(*task), kFailed);
+    EXPECT_EQ(change.failed, failures == 1);
+    const View view = schedule.view(*schedule.find("a"));
+    EXPECT_EQ(view.failures, failures);
+    EXPECT_EQ(view.state, "backing_off");
+    const Nanos ceiling = 5s * (1 << (failures - 1));
+    EXPECT_GE(view.due_in, ceiling / 2);
+    EXPECT_LE(view.due_in, ceiling);
+    longest = view.due_in;
+    time.advance(view.due_in - 1ns);
+    schedule.cycle();
+    EXPECT_FALSE(schedule.take()) << "not before";
+    time.advance(1ns);
+  }
+  EXPECT_GT(longest, 20s - 1ns);
+  schedule.cycle();
+  EXPECT_TRUE(end(std::move(*schedule.take()), kFetched).recovered);
+  EXPECT_EQ(schedule.view(*schedule.find("a")).failures, 0);
+  EXPECT_GT(schedule.view(*schedule.find("a")).due_in, 50min);
+}
+
+TEST_F(ScheduleTest, BackOffIsBounded) {
+  put("a", "free.org", 1s);
+  for (int i = 0; i < 60; ++i) {
+    time.advance(2h);
+    schedule.cycle();
+    auto task = schedule.take();
+    ASSERT_TRUE(task) << i;
+    end(std::move(*task), kRefused);  // which leaves the breaker alone
+    EXPECT_LE(schedule.view(*schedule.find("a")).due_in, 5min);
+  }
+}
+
+TEST_F(ScheduleTest, ADomainThatKeepsFailingIsLeftAloneAndTriedByOne) {
+  put_many(20, "down.org", 1s);
+  put("other", "up.org", 1s);
+  schedule.cycle();
+  int failed = 0;
+  std::optional<CircuitBreaker::State> told;
+  while (auto task = schedule.take()) {
+    const bool down = task->source->domain->host == "down.org";
+    failed += down ? 1 : 0;
+    const auto change = end(std::move(*task), down ? kFailed : kFetched);
+    if (change.breaker) told = change.breaker;
+  }
+  EXPECT_EQ(failed, Schedule::kFailuresMax);
+  EXPECT_EQ(told, CircuitBreaker::State::kOpen);
+  EXPECT_EQ(schedule.summary().breakers_open, (std::vector<std::string>{"down.org"}));
+  EXPECT_EQ(state("s00010"), "breaker_open");
+  EXPECT_EQ(state("s00000"), "backing_off");
+  time.advance(29s);
+  EXPECT_EQ(cycle(), (std::vector<std::string>{"other"}));
+  time.advance(1s);
+  schedule.cycle();
+  EXPECT_EQ(schedule.summary().queued, 2U);  // the other, and one of them
+  std::list<Task> tasks;
+  while (auto task = schedule.take()) tasks.push_back(std::move(*task));
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take());
+  for (Task& task : tasks) {
+    const auto change = end(std::move(task), kFetched);
+    if (change.breaker) told = change.breaker;
+  }
+  EXPECT_EQ(told, CircuitBreaker::State::kClosed);
+  EXPECT_TRUE(schedule.summary().breakers_open.empty());
+  EXPECT_GT(cycle().size(), 5U);
+}
+
+TEST_F(ScheduleTest, ARefusalOfOneSourceDoesNotOpenItsDomainsBreaker) {
+  put_many(20, "free.org");
+  schedule.cycle();
+  while (auto task = schedule.take()) end(std::move(*task), kRefused);
+  EXPECT_TRUE(schedule.summary().breakers_open.empty());
+  EXPECT_EQ(schedule.summary().failing, 20U);
+}
+
+TEST_F(ScheduleTest, AServerThatSaysTooFastIsLeftAloneThoughNobodyLimitsIt) {
+  put_many(4, "free.org");
+  schedule.cycle();
+  end(std::move(*schedule.take()), kLimited, 30s);
+  EXPECT_FALSE(schedule.take());
+  EXPECT_EQ(schedule.view(*schedule.find("s00000")).failures, 0);
+  EXPECT_EQ(schedule.view(*schedule.find("s00000")).rate_limited, 1U);
+  time.advance(29s);
+  EXPECT_TRUE(cycle().empty());
+  time.advance(1s);
+  EXPECT_EQ(cycle().size(), 4U);
+  schedule.cycle();
+}
+
+TEST_F(ScheduleTest, AnAccountThatIsHeldHoldsTheSourcesBack) {
+  limit("fmp.com", 300, 1min);
+  put_many(3, "fmp.com");
+  auto route = resources.find("fmp.com")->route({.account = Resource::kOwnAccount}).value();
+  Signals signals;
+  signals.kind = Signals::Kind::kLimited;
+  signals.retry_after = 30s;
+  route.account->answered(signals, Cost::call(), time.now());
+  EXPECT_TRUE(cycle().empty());
+  EXPECT_EQ(state("s00000"), "held_back");
+  EXPECT_EQ(schedule.view(*schedule.find("s00000")).rate_limited, 0U) << "it was not even queued";
+  time.advance(31s);
+  EXPECT_FALSE(cycle().empty());
+}
+
+TEST_F(ScheduleTest, ReplacingKeepsTheLastResultAndStartsAnew) {
+  put("a", "free.org", 1h);
+  EXPECT_EQ(cycle().size(), 1U);
+  EXPECT_TRUE(cycle().empty());
+  EXPECT_EQ(schedule.put({.name = "a", .url = "https://else.org/"}), Schedule::Added::kReplaced);
+  EXPECT_EQ(schedule.view(*schedule.find("a")).last->status, 200);
+  EXPECT_EQ(schedule.summary().total, 1U);
+  EXPECT_EQ(cycle().size(), 1U);
+}
+
+TEST_F(ScheduleTest, WhatIsRemovedWhileItRunsIsNotPutBack) {
+  put_many(3, "free.org");
+  schedule.cycle();
+  auto task = schedule.take();
+  for (const char* name : {"s00000", "s00001", "s00002"}) EXPECT_TRUE(schedule.remove(name));
+  EXPECT_FALSE(schedule.remove("s00000"));
+  EXPECT_FALSE(end(std::move(*task), kFailed).kept);
+  EXPECT_FALSE(schedule.take());
+  const Summary summary = schedule.summary();
+  EXPECT_EQ(summary.total + summary.due + summary.queued + summary.running + summary.failing, 0U);
+  time.advance(1h);
+  EXPECT_TRUE(cycle().empty());
+}
+
+TEST_F(ScheduleTest, WhatWasKeptGoesOnWhereItStopped) {
+  put("a", "free.org", 1h);
+  put("b", "free.org", 1h);
+  schedule.cycle();
+  end(std::move(*schedule.take()), kFetched);
+  end(std::move(*schedule.take()), kFailed);
+  Schedule later{resources, time};
+  for (const char* name : {"a", "b"}) {
+    const auto source = schedule.find(name);
+    later.restore(source->config, schedule.row(*source));
+    EXPECT_EQ(later.view(*later.find(name)).due_in, schedule.view(*source).due_in);
+  }
+  EXPECT_EQ(later.view(*later.find("b")).failures, 1);
+  EXPECT_EQ(later.summary().failing, 1U);
+  EXPECT_EQ(later.view(*later.find("a")).last->status, 200);
+  // A wall that was set back does not put it off for years.
+  store::SourceRow row = schedule.row(*schedule.find("a"));
+  row.due += std::chrono::years{1};
+  Schedule odd{resources, time};
+  odd.restore(schedule.find("a")->config, row);
+  EXPECT_LE(odd.view(*odd.find("a")).due_in, 1h);
+}
+
+TEST_F(ScheduleTest, ListsByNameInPages) {
+  put_many(5, "free.org");
+  const auto page = schedule.list("s00001", 2);
+  ASSERT_EQ(page.size(), 2U);
+  EXPECT_EQ(page[0].config.name, "s00002");
+  EXPECT_EQ(page[1].config.name, "s00003");
+}
+
+}  // namespace
+}  // namespace weir::source

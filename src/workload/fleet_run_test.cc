@@ -1,0 +1,178 @@
+// Agents at a fake provider on real sockets, in real time: a second or two each.
+#include "workload/fleet_run.h"
+
+#include <gtest/gtest.h>
+
+#include "server/server_for_test.h"
+#include "workload/fake_provider.h"
+
+namespace weir::workload {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kLatency = 20ms;
+constexpr Nanos kLatencyPerToken = 100us;
+
+Plan plan_of(std::size_t agents, Nanos lasting, std::uint64_t seed = 1) {
+  return Plan::draw(sample_trace(), {.agents = agents,
+                                     .lasting = lasting,
+                                     .latency = kLatency,
+                                     .latency_per_token = kLatencyPerToken,
+                                     .seed = seed});
+}
+
+Plan::Demand all(const Plan& plan) {
+  Plan::Demand all;
+  for (const Plan::Demand& demand : plan.demand) {
+    all.calls += demand.calls;
+    all.tokens += demand.tokens;
+  }
+  return all;
+}
+
+TEST(FleetPlan, ASeedGivesTheSameDemandAgain) {
+  const Plan one = plan_of(5, 10s);
+  const Plan same = plan_of(5, 10s);
+  const Plan other = plan_of(5, 10s, 2);
+  EXPECT_EQ(all(one).tokens, all(same).tokens);
+  EXPECT_NE(all(one).tokens, all(other).tokens);
+}
+
+TEST(FleetPlan, TheGreedyAgentWantsMoreThanAnyOther) {
+  const Plan plan = plan_of(24, 20s);
+  for (std::size_t i = 1; i < plan.agents.size(); ++i) {
+    EXPECT_GT(plan.demand[0].tokens, 2 * plan.demand[i].tokens);
+  }
+}
+
+TEST(FleetPlan, DemandIsMoreThanTheQuotaAllowsAndEveryCallFits) {
+  for (const std::size_t agents : {2U, 24U, 200U}) {
+    for (const Nanos lasting : {Nanos{1s}, Nanos{40s}}) {
+      const Plan plan = plan_of(agents, lasting);
+      const Quota quota = Quota::for_plan(plan);
+      EXPECT_NEAR(static_cast<double>(all(plan).tokens) / quota.tokens_in(lasting), Quota::kDemand,
+                  0.1);
+      const std::vector<LimitSpec> limits = quota.limits(Quota::kSafeBurst);
+      for (const Lane& lane : plan.lanes) {
+        for (const PlannedCall& call : lane.calls) EXPECT_LE(call.charge(), limits[1].burst);
+      }
+    }
+  }
+}
+
+class FleetRunTest : public ::testing::Test {
+ protected:
+  void start(std::vector<LimitSpec> limits) {
+    auto started = FakeProvider::start(
+        {.limits = std::move(limits), .latency = kLatency, .latency_per_token = kLatencyPerToken},
+        time, log);
+    ASSERT_TRUE(started) << started.error().message;
+    provider = std::move(*started);
+  }
+  Tally run(const Plan& plan, const std::stop_token& stop = {}) {
+    auto fleet =
+        FleetRun::create(plan, {.url = provider->url(), .told = told, .time_over = {}}, time);
+    EXPECT_TRUE(fleet);
+    return (*fleet)->run(stop).tally;
+  }
+
+  const TimeSource time = TimeSource::system();
+  server::Log log{-1, server::Log::Format::kText, time.clock};
+  std::unique_ptr<FakeProvider> provider;
+  std::function<void(const FleetRun::Progress&)> told;
+};
+
+TEST_F(FleetRunTest, WithEnoughQuotaEveryCallIsDone) {
+  start({});
+  const Plan plan = plan_of(8, 1s);
+  const Tally tally = run(plan);
+  const FakeProvider::Truth truth = provider->truth();
+  EXPECT_GT(tally.asked, 8U);
+  EXPECT_LE(tally.asked, tally.wanted);
+  EXPECT_EQ(tally.done, tally.asked);
+  EXPECT_EQ(tally.done, truth.answered);
+  EXPECT_EQ(tally.tokens, truth.input + truth.output);
+  EXPECT_EQ(tally.waits.count(), tally.done);
+  EXPECT_GT(tally.micro_usd, 0);
+  EXPECT_GT(tally.tasks_done, 0U);
+  EXPECT_EQ(tally.given_up, 0U);
+  EXPECT_EQ(tally.wasted_micro_usd, 0);
+}
+
+TEST_F(FleetRunTest, WhatTheProviderCountsIsWhatWasPlanned) {
+  start({});
+  Plan plan = plan_of(2, 1s);
+  plan.lanes = {{.agent = 1, .calls = {{.pause = 0ns, .input = 500, .output = 7}}}};
+  plan.lasting = 1ms;
+  const Tally tally = run(plan);
+  EXPECT_EQ(tally.done, 1U);
+  EXPECT_EQ(provider->truth().input, 500);
+  EXPECT_EQ(provider->truth().output, 7);
+  EXPECT_EQ(provider->truth().tokens, plan.lanes[0].calls[0].charge());
+}
+
+TEST_F(FleetRunTest, ACallIsSentThreeTimesAndThenGivenUpWithItsTask) {
+  // One call's worth of tokens, and the next a day later: as long as no SDK waits.
+  start({LimitSpec::token_bucket(Unit::kTokens, {500, 24h})});
+  Plan plan = plan_of(2, 1s);
+  plan.lanes = {{.agent = 1,
+                 .calls = {{.pause = 0ns, .input = 500, .output = 7},
+                           {.pause = 0ns, .input = 500, .output = 7},
+                           {.pause = 5s, .input = 500, .output = 7}}}};
+  const Tally tally = run(plan);
+  EXPECT_EQ(tally.asked, 2U);
+  EXPECT_EQ(tally.done, 1U);
+  EXPECT_EQ(tally.given_up, 1U);
+  EXPECT_EQ(provider->truth().refused, 3U);
+  EXPECT_EQ(tally.tasks_done, 0U);
+  EXPECT_EQ(tally.wasted_tokens, 507);
+  EXPECT_EQ(tally.wasted_micro_usd, tally.micro_usd);
+}
+
+TEST_F(FleetRunTest, OnesWhoAreToldWhenComeBackThen) {
+  // One call fits, and one more after 50 ms.
+  start({LimitSpec::token_bucket(Unit::kTokens, {500, 50ms})});
+  Plan plan = plan_of(2, 1s);
+  plan.lanes = {{.agent = 0,
+                 .calls = {{.pause = 0ns, .input = 500, .output = 1},
+                           {.pause = 5s, .input = 500, .output = 1}}},
+                {.agent = 1,
+                 .calls = {{.pause = 0ns, .input = 500, .output = 1},
+                           {.pause = 5s, .input = 500, .output = 1}}}};
+  const Tally tally = run(plan);
+  EXPECT_EQ(tally.done, 2U);
+  EXPECT_EQ(tally.given_up, 0U);
+}
+
+TEST_F(FleetRunTest, EndsAtOnceWhenStopped) {
+  start({});
+  std::stop_source stop;
+  told = [&](const FleetRun::Progress&) { stop.request_stop(); };
+  const Plan plan = plan_of(4, 1h);
+  const Tally tally = run(plan, stop.get_token());
+  EXPECT_LT(tally.done, tally.wanted);
+}
+
+TEST_F(FleetRunTest, AProviderThatIsAwayIsGivenUp) {
+  start({});
+  const std::string url = provider->url();
+  provider.reset();
+  Plan plan = plan_of(2, 1s);
+  plan.lanes = {{.agent = 1,
+                 .calls = {{.pause = 0ns, .input = 500, .output = 7},
+                           {.pause = 5s, .input = 500, .output = 7}}}};
+  auto fleet = FleetRun::create(plan, {.url = url, .told = {}, .time_over = {}}, time);
+  ASSERT_TRUE(fleet);
+  const Tally tally = (*fleet)->run({}).tally;
+  EXPECT_EQ(tally.given_up, 1U);
+  EXPECT_EQ(tally.done, 0U);
+}
+
+TEST_F(FleetRunTest, WhatIsNoUrlIsRefused) {
+  const Plan plan = plan_of(2, 1s);
+  EXPECT_FALSE(FleetRun::create(plan, {.url = "localhost", .told = {}, .time_over = {}}, time));
+}
+
+}  // namespace
+}  // namespace weir::workload

@@ -1,0 +1,175 @@
+#include "workload/tally.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+
+namespace weir::workload {
+namespace {
+
+using std::chrono::duration_cast;
+
+double part_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string count_with_part(std::uint64_t count, std::uint64_t whole) {
+  return fmt::format("{} ({:.1f}%)", count_text(static_cast<std::int64_t>(count)),
+                     100 * part_of(count, whole));
+}
+
+}  // namespace
+
+void Waits::add(Nanos wait) {
+  const auto us = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, duration_cast<std::chrono::microseconds>(wait).count()));
+  std::size_t index = us;
+  if (us >= kSteps) {
+    const auto doubling = static_cast<std::size_t>(std::bit_width(us)) - 5;  // 1 for [32, 64)
+    index = doubling * kSteps + static_cast<std::size_t>((us >> (doubling - 1)) - kSteps);
+  }
+  ++counts_[std::min(index, counts_.size() - 1)];
+  ++count_;
+}
+
+void Waits::add(const Waits& other) {
+  std::ranges::transform(counts_, other.counts_, counts_.begin(), std::plus{});
+  count_ += other.count_;
+}
+
+Nanos Waits::percentile(double part) const {
+  const auto rank = static_cast<std::uint64_t>(std::ceil(part * static_cast<double>(count_)));
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen == 0 || seen < rank) continue;
+    if (i < kSteps) return std::chrono::microseconds{i};
+    // The middle of its step.
+    const std::size_t shift = i / kSteps - 1;
+    const std::uint64_t us = (kSteps + i % kSteps) << shift;
+    return std::chrono::microseconds{us + ((std::uint64_t{1} << shift) >> 1U)};
+  }
+  return Nanos{0};
+}
+
+std::vector<double> fair_parts(std::span<const Share> shares) {
+  std::vector<double> wanted;
+  double left = 0;
+  for (const Share& share : shares) {
+    wanted.push_back(share.wanted);
+    left += share.served;
+  }
+  std::ranges::sort(wanted);
+  double level = wanted.empty() ? 0 : wanted.back();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double even = left / static_cast<double>(wanted.size() - i);
+    if (wanted[i] > even) {
+      level = even;
+      break;
+    }
+    left -= wanted[i];
+  }
+  std::vector<double> parts;
+  for (const Share& share : shares) parts.push_back(std::min(share.wanted, level));
+  return parts;
+}
+
+double fairness(std::span<const Share> shares) {
+  const std::vector<double> fair = fair_parts(shares);
+  double sum = 0;
+  double squares = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (fair[i] <= 0) continue;
+    const double got = shares[i].served / fair[i];
+    sum += got;
+    squares += got * got;
+    ++count;
+  }
+  return squares == 0 ? 1 : sum * sum / (static_cast<double>(count) * squares);
+}
+
+std::vector<TallyLine> lines(std::span<const Tally* const> tallies) {
+  std::vector<TallyLine> lines;
+  const auto add = [&](std::string label, auto text) {
+    lines.push_back({std::move(label), {}});
+    for (const Tally* tally : tallies) lines.back().values.push_back(text(*tally));
+  };
+  add("calls done", [](const Tally& t) { return count_with_part(t.done, t.wanted); });
+  add("calls given up", [](const Tally& t) { return count_with_part(t.given_up, t.wanted); });
+  add("429s from the provider",
+      [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.refusals)); });
+  add("quota used", [](const Tally& t) { return fmt::format("{:.1f}%", 100 * t.quota_used); });
+  add("wait, median", [](const Tally& t) { return span_text(t.waits.percentile(0.5)); });
+  add("wait, 99%", [](const Tally& t) { return span_text(t.waits.percentile(0.99)); });
+  add("fairness (1 is best)", [](const Tally& t) { return fmt::format("{:.3f}", t.fairness); });
+  if (std::ranges::any_of(tallies, [](const Tally* tally) { return tally->tasks_done > 0; })) {
+    add("tasks finished",
+        [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.tasks_done)); });
+  }
+  add("tokens put to use", [](const Tally& t) { return count_text(t.tokens - t.wasted_tokens); });
+  if (std::ranges::any_of(tallies, [](const Tally* tally) { return tally->micro_usd > 0; })) {
+    add("dollars wasted", [](const Tally& t) {
+      return fmt::format("{} of {}", usd_text(t.wasted_micro_usd), usd_text(t.micro_usd));
+    });
+  } else {
+    add("tokens wasted", [](const Tally& t) { return count_text(t.wasted_tokens); });
+  }
+  return lines;
+}
+
+void append_json(server::JsonText& json, const Tally& tally) {
+  const auto ms = [](Nanos span) {
+    return fmt::format("{:.3f}", static_cast<double>(span.count()) / 1e6);
+  };
+  json.open('{');
+  json.key("calls_wanted").number(tally.wanted);
+  json.key("calls_asked").number(tally.asked);
+  json.key("calls_done").number(tally.done);
+  json.key("calls_given_up").number(tally.given_up);
+  json.key("refusals_429").number(tally.refusals);
+  json.key("quota_used").raw(fmt::format("{:.6f}", tally.quota_used));
+  json.key("wait_p50_ms").raw(ms(tally.waits.percentile(0.5)));
+  json.key("wait_p99_ms").raw(ms(tally.waits.percentile(0.99)));
+  json.key("fairness").raw(fmt::format("{:.6f}", tally.fairness));
+  json.key("tasks_done").number(tally.tasks_done);
+  json.key("tokens").number(tally.tokens);
+  json.key("tokens_wasted").number(tally.wasted_tokens);
+  json.key("usd").raw(server::amount_text(Unit::kMicroUsd, tally.micro_usd));
+  json.key("usd_wasted").raw(server::amount_text(Unit::kMicroUsd, tally.wasted_micro_usd));
+  json.close('}');
+}
+
+std::string span_text(Nanos span) {
+  const double seconds = static_cast<double>(span.count()) / 1e9;
+  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 0.01) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 10) return fmt::format("{:.2g} s", seconds);
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  const auto whole = std::llround(seconds);
+  const auto parts = [](long long large, const char* unit, long long small, const char* rest) {
+    return small == 0 ? fmt::format("{} {}", large, unit)
+                      : fmt::format("{} {} {} {}", large, unit, small, rest);
+  };
+  if (whole < 3600) return parts(whole / 60, "min", whole % 60, "s");
+  return parts(whole / 3600, "h", whole / 60 % 60, "min");
+}
+
+std::string count_text(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  const std::size_t first = digits.front() == '-' ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string usd_text(Amount micro_usd) {
+  const double dollars = static_cast<double>(micro_usd) / 1e6;
+  if (dollars < 100) return fmt::format("${:.2f}", dollars);
+  return "$" + count_text(std::llround(dollars));
+}
+
+}  // namespace weir::workload

@@ -1,0 +1,103 @@
+#include "workload/tally.h"
+
+#include <gtest/gtest.h>
+
+namespace weir::workload {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(WaitsTest, PercentilesAreWithinThreePercent) {
+  Waits waits;
+  for (int ms = 1; ms <= 10'000; ++ms) waits.add(std::chrono::milliseconds{ms});
+  for (double part : {0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+    EXPECT_NEAR(static_cast<double>(waits.percentile(part).count()) / 1e6, part * 10'000,
+                part * 300);
+  }
+  EXPECT_EQ(waits.count(), 10'000U);
+}
+
+TEST(WaitsTest, NoWaitIsNoWaitAndTheLongestIsKept) {
+  Waits waits;
+  EXPECT_EQ(waits.percentile(0.99), 0s);
+  for (int i = 0; i < 99; ++i) waits.add(0s);
+  waits.add(24h * 400);
+  EXPECT_EQ(waits.percentile(0.99), 0s);
+  EXPECT_GT(waits.percentile(1), 18h);
+  Waits sum;
+  sum.add(waits);
+  sum.add(waits);
+  EXPECT_EQ(sum.count(), 200U);
+}
+
+TEST(FairnessTest, EqualPartsAreFairAndOneForAllIsNot) {
+  EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{}), 1);
+  EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{{10, 0}, {10, 0}}), 1);
+  EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{{10, 5}, {10, 5}, {10, 5}, {10, 5}}), 1);
+  EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{{10, 10}, {10, 0}, {10, 0}, {10, 0}}), 0.25);
+}
+
+TEST(FairnessTest, WhoWantsLittleAndGetsItIsServedFairly) {
+  // 12 shared among those who want 2, 10 and 100: 2, 5 and 5.
+  EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{{2, 2}, {10, 5}, {100, 5}}), 1);
+  // In proportion to what they want: the greedy one takes most.
+  EXPECT_LT(fairness(std::vector<Share>{{2, 0.2}, {10, 1.1}, {100, 10.7}}), 0.6);
+}
+
+TEST(TallyTest, TheTableAndTheJsonSayTheSame) {
+  Tally tally{.wanted = 2'000,
+              .asked = 1'900,
+              .done = 1'500,
+              .given_up = 400,
+              .refusals = 12'345,
+              .tasks_done = 250,
+              .tokens = 3'000'000,
+              .micro_usd = 7'500'000,
+              .wasted_tokens = 100'000,
+              .wasted_micro_usd = 420'000,
+              .quota_used = 0.987,
+              .fairness = 0.95};
+  tally.waits.add(1500ms);
+  const Tally* one[] = {&tally};
+  std::string text;
+  for (const TallyLine& line : lines(one)) text += line.label + ": " + line.values.at(0) + "\n";
+  EXPECT_EQ(text,
+            "calls done: 1,500 (75.0%)\n"
+            "calls given up: 400 (20.0%)\n"
+            "429s from the provider: 12,345\n"
+            "quota used: 98.7%\n"
+            "wait, median: 1.5 s\n"
+            "wait, 99%: 1.5 s\n"
+            "fairness (1 is best): 0.950\n"
+            "tasks finished: 250\n"
+            "tokens put to use: 2,900,000\n"
+            "dollars wasted: $0.42 of $7.50\n");
+  server::JsonText json;
+  append_json(json, tally);
+  EXPECT_TRUE(json.str().starts_with(
+      R"({"calls_wanted":2000,"calls_asked":1900,"calls_done":1500,"calls_given_up":400,)"
+      R"("refusals_429":12345,"quota_used":0.987000,"wait_p50_ms":1)"))
+      << json.str();
+  EXPECT_TRUE(json.str().ends_with(R"("usd":7.5,"usd_wasted":0.42})")) << json.str();
+}
+
+TEST(TallyTest, SpansAndCountsReadWell) {
+  EXPECT_EQ(span_text(0s), "0 ms");
+  EXPECT_EQ(span_text(4200us), "4.2 ms");
+  EXPECT_EQ(span_text(350ms), "350 ms");
+  EXPECT_EQ(span_text(12'340ms), "12.3 s");
+  EXPECT_EQ(span_text(1s), "1 s");
+  EXPECT_EQ(span_text(59'960ms), "60 s");
+  EXPECT_EQ(span_text(1min), "1 min");
+  EXPECT_EQ(span_text(24h), "24 h");
+  EXPECT_EQ(span_text(250s), "4 min 10 s");
+  EXPECT_EQ(span_text(3h + 5min), "3 h 5 min");
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1'234'567), "1,234,567");
+  EXPECT_EQ(count_text(-1'000), "-1,000");
+  EXPECT_EQ(usd_text(1'234'567'890), "$1,235");
+}
+
+}  // namespace
+}  // namespace weir::workload
