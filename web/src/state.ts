@@ -7,6 +7,7 @@ import { watch } from "./stream";
 import type { History, Live, News, Point, Scope, Span } from "./wire";
 
 const kNewsMax = 200;
+const kOrderMax = 2_000;
 const kStale = 3_500;
 const kWatched =
   "live,point,operated,store,fleet,expired,limited,reduced,recovered,reclaimed,source";
@@ -25,6 +26,7 @@ export const sourcesChanged = signal(0);
 const order = new Map<string, number>();
 export const resources = computed(() => {
   const all = live.value?.resources ?? [];
+  if (order.size > kOrderMax) order.clear();
   for (const { name } of all) if (!order.has(name)) order.set(name, order.size);
   const place = (name: string) => order.get(name) ?? 0;
   return [...all].sort((a, b) => place(a.name) - place(b.name));
@@ -89,7 +91,10 @@ async function readLive(): Promise<void> {
 
 async function readNews(): Promise<void> {
   try {
-    news.value = (await get<{ events: News[] }>("v1/news")).events.slice(-kNewsMax);
+    const { events } = await get<{ events: News[] }>("v1/news");
+    const last = events.at(-1)?.time ?? "";
+    const since = news.value.filter(({ time }) => time > last); // came while it was under way
+    news.value = [...events, ...since].slice(-kNewsMax);
   } catch {
     // What is wrong shows where live data is missing.
   }

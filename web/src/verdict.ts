@@ -16,7 +16,8 @@ const kNoticed = 200; // ms: a wait shorter than this slows nobody down
 const kFelt = 20; // ms: a shorter one is no wait at all
 const kSlow = 1_000;
 
-export function verdictOf(resource: Resource): Verdict {
+/** The daemon's own diagnosis, where there is one, decides; `codes` are the warnings of it. */
+export function verdictOf(resource: Resource, codes: readonly string[]): Verdict {
   const wait = resource.wait.mean_ms ?? 0;
   const upstream = resource.upstream.mean_ms ?? 0;
   const stopped = stoppage(resource);
@@ -27,7 +28,8 @@ export function verdictOf(resource: Resource): Verdict {
       : { cause: "idle", answer: "Quiet", because: "No calls in the last minute." };
   }
   const whole = wait + upstream;
-  if (wait >= kNoticed && wait >= whole / 2) {
+  const congested = codes.includes("congestion");
+  if (congested || (!codes.includes("api_slow") && wait >= kNoticed && wait >= whole / 2)) {
     const because =
       resource.upstream.count === 0
         ? `Calls wait ${span(wait)} for quota.`
@@ -39,7 +41,12 @@ export function verdictOf(resource: Resource): Verdict {
     const waits = wait < kFelt ? "Hardly anybody waits" : `Calls wait ${span(wait)}`;
     return {
       cause: "api",
-      answer: wait < kNoticed ? "All the time is the API’s" : "Mostly the API",
+      answer:
+        wait < kNoticed
+          ? "All the time is the API’s"
+          : wait < whole / 3
+            ? "Mostly the API"
+            : "The API, and partly us",
       because: `${waits} for quota; the API takes ${span(upstream)}.`,
     };
   }

@@ -1,5 +1,6 @@
 // A call's way as a picture: the time it stands before the weir, the weir, the time in the API.
 import { count, dollars, plural, span } from "../format";
+import { live } from "../state";
 import type { Resource, ResourceState, Spread } from "../wire";
 import { verdictOf } from "../verdict";
 
@@ -56,7 +57,7 @@ function Channel({ resource }: { resource: Resource }) {
   const wait = resource.wait.mean_ms ?? 0;
   const upstream = resource.upstream.mean_ms ?? 0;
   const whole = wait + upstream;
-  const left = whole === 0 ? 50 : Math.min(97, Math.max(3, (100 * wait) / whole));
+  const left = whole === 0 ? 50 : (100 * wait) / whole;
   const label =
     whole === 0
       ? "No calls in the last minute"
@@ -97,7 +98,11 @@ function Channel({ resource }: { resource: Resource }) {
 }
 
 export function Journey({ resource }: { resource: Resource }) {
-  const verdict = verdictOf(resource);
+  const warnings = live.value?.warnings.filter((w) => w.resource === resource.name) ?? [];
+  const verdict = verdictOf(
+    resource,
+    warnings.map((w) => w.code),
+  );
   const { waiting, in_flight, wait, upstream } = resource;
   return (
     <section

@@ -34,6 +34,8 @@ interface PlotProps {
   ticks: (value: number) => string;
   /** Where the horizontal lines are; uPlot chooses if not given. */
   splits?: number[];
+  /** Whether points follow the pointer. */
+  dots?: boolean;
   draw?: (chart: uPlot) => void;
 }
 
@@ -41,7 +43,7 @@ function optionsOf(props: PlotProps, width: number, range: () => [number, number
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
   const stroke = colour("faint");
   const grid = { stroke: colour("rule"), width: 1 };
-  const { ticks, times = false, draw, splits } = props;
+  const { ticks, times = false, dots = true, draw, splits } = props;
   return {
     width,
     height: props.height,
@@ -52,7 +54,7 @@ function optionsOf(props: PlotProps, width: number, range: () => [number, number
       sync: { key: kSync },
       drag: { x: false, y: false },
       y: false,
-      points: { size: 5 },
+      points: dots ? { size: 5 } : { show: false },
     },
     scales: { x: { time: true, range }, y: props.y },
     axes: [
@@ -114,6 +116,7 @@ export function Plot(props: PlotProps) {
     return () => {
       sized.disconnect();
       made.destroy();
+      pointed.value = null;
       chart.current = null;
     };
   }, [props.id, scheme.value]);

@@ -1,19 +1,11 @@
 // The past: use of limits, wait beside API time, queue; and what happened, on the same time line.
+import type { ComponentChildren } from "preact";
 import { clock, clockSeconds, count, percent, span } from "../format";
 import type { History } from "../wire";
-import {
-  hidden,
-  kHeights,
-  kLineCount,
-  LineSample,
-  markChart,
-  queueChart,
-  timeChart,
-  useChart,
-} from "./chart_kinds";
+import { kHeights, kLanesMax, limitChart, markChart, queueChart, timeChart } from "./chart_kinds";
 import { Glyph } from "./glyph";
-import { Plot, pointed } from "./plot";
 import { PastTable } from "./past_table";
+import { Plot, pointed } from "./plot";
 
 const kShortest = 18; // steps: a history that has just begun is not pressed into a corner
 const kMarks = [
@@ -27,63 +19,50 @@ function sum(values: number[]): number {
   return values.reduce((all, value) => all + value, 0);
 }
 
-function toggle(line: string): void {
-  const next = new Set(hidden.value);
-  if (!next.delete(line)) next.add(line);
-  hidden.value = next;
+/** Names and values of the lanes, laid over them. */
+function Lanes({ data, at }: { data: History; at: number }) {
+  return (
+    <ul class="lanes" aria-hidden="true">
+      {data.limits.slice(0, kLanesMax).map((limit, lane) => (
+        <li key={lane}>
+          <b>{limit.used[at] == null ? "–" : percent(limit.used[at] ?? 0)}</b>
+          <span>
+            {limit.name}
+            {limit.scope !== "provider" && <small> {limit.scope}</small>}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
 }
 
-function Legends({ data, at }: { data: History; at: number }) {
-  return {
-    use: (
-      <ul class="legend">
-        {data.limits.slice(0, kLineCount).map((limit, i) => (
-          <li key={limit.scope + limit.name}>
-            <button
-              type="button"
-              aria-pressed={!hidden.value.has(limit.scope + limit.name)}
-              title="Show or hide"
-              onClick={() => toggle(limit.scope + limit.name)}
-            >
-              <LineSample place={i} /> {limit.name}
-              {limit.scope !== "provider" && <small> {limit.scope}</small>}{" "}
-              <b>{limit.used[at] == null ? "–" : percent(limit.used[at] ?? 0)}</b>
-            </button>
-          </li>
-        ))}
-      </ul>
-    ),
-    time: (
-      <ul class="legend">
-        <li>
-          <i class="wait" /> waiting for quota <b>{span(data.wait_ms[at] ?? null)}</b>
-        </li>
-        <li>
-          <i class="api" /> in the API <b>{span(data.upstream_ms[at] ?? null)}</b>
-        </li>
-      </ul>
-    ),
-    queue: (
-      <ul class="legend">
-        <li>
-          <i class="wait" /> waiting <b>{count(data.waiting[at] ?? 0)}</b>
-        </li>
-        <li>
-          <LineSample place={1} /> in flight <b>{count(data.in_flight[at] ?? 0)}</b>
-        </li>
-      </ul>
-    ),
-    marks: (
-      <ul class="legend">
-        {kMarks.map(([key, label]) => (
-          <li key={key}>
-            <Glyph sign={key} /> {label}{" "}
-            <b>{count(pointed.value === null ? sum(data[key]) : (data[key][at] ?? 0))}</b>
-          </li>
-        ))}
-      </ul>
-    ),
-  };
+function Entry({ sign, name, value }: { sign: ComponentChildren; name: string; value?: string }) {
+  return (
+    <li>
+      {sign} {name} {value !== undefined && <b>{value}</b>}
+    </li>
+  );
+}
+
+interface ChartProps {
+  title: string;
+  when: string;
+  legend: ComponentChildren;
+  children: ComponentChildren;
+}
+
+function Chart({ title, when, legend, children }: ChartProps) {
+  return (
+    <figure>
+      <figcaption>
+        <h3>
+          {title} <small>{when}</small>
+        </h3>
+        <ul class="legend">{legend}</ul>
+      </figcaption>
+      {children}
+    </figure>
+  );
 }
 
 function describe(
@@ -113,58 +92,79 @@ export function Plots({ data, version }: { data: History; version: number }) {
   const first = data.time_ms[0] ?? end;
   const x: [number, number] = [Math.min(first, end - kShortest * data.step_ms), end];
   const at = Math.min(pointed.value ?? Infinity, data.time_ms.length - 1);
+  const lanes = Math.min(kLanesMax, data.limits.length);
   const id = `${data.resource} ${data.step_ms} ${data.limits.length}`;
   const labels = describe(data, x);
-  const legend = Legends({ data, at });
+  const marks = kMarks.map(([key, name]) => {
+    const value = pointed.value === null ? sum(data[key]) : (data[key][at] ?? 0);
+    return <Entry key={key} sign={<Glyph sign={key} />} name={name} value={count(value)} />;
+  });
+  const wait = span(data.wait_ms[at] ?? null);
+  const upstream = span(data.upstream_ms[at] ?? null);
+  const waiting = count(data.waiting[at] ?? 0);
+  const flying = count(data.in_flight[at] ?? 0);
+  const same = { id, x };
   const when = pointed.value === null ? "" : `at ${clockSeconds(data.time_ms[at] ?? end)}`;
-  const use = useChart(data, version);
-  const time = timeChart(data, version);
-  const queue = queueChart(data, version);
-  const marks = markChart(data, version);
   return (
     <div class="plots">
-      <figure>
-        <figcaption>
-          <h3>
-            Use of limits <small>{when}</small>
-          </h3>
-          {legend.use}
-        </figcaption>
+      <Chart
+        title="Use of limits"
+        when={when}
+        legend={
+          <>
+            <Entry sign={<i class="used" />} name="used" />
+            <Entry sign={<i class="wait" />} name="used up" />
+          </>
+        }
+      >
+        <div class="laned">
+          <Plot
+            {...same}
+            {...limitChart(data, version)}
+            height={lanes * kHeights.lane + 12}
+            label={labels.use}
+          />
+          <Lanes data={data} at={at} />
+        </div>
+      </Chart>
+      <Chart
+        title="A call’s time"
+        when={when}
+        legend={
+          <>
+            <Entry sign={<i class="wait" />} name="waiting for quota" value={wait} />
+            <Entry sign={<i class="api" />} name="in the API" value={upstream} />
+          </>
+        }
+      >
+        <Plot {...same} {...timeChart(data, version)} height={kHeights.time} label={labels.time} />
+      </Chart>
+      <Chart
+        title="Queue"
+        when={when}
+        legend={
+          <>
+            <Entry sign={<i class="wait" />} name="waiting" value={waiting} />
+            <Entry sign={<i class="dashes" />} name="in flight" value={flying} />
+          </>
+        }
+      >
         <Plot
-          id={id + [...hidden.value].join()}
-          x={x}
-          height={kHeights.use}
-          label={labels.use}
-          {...use}
+          {...same}
+          {...queueChart(data, version)}
+          height={kHeights.queue}
+          label={labels.queue}
         />
-      </figure>
-      <figure>
-        <figcaption>
-          <h3>
-            A call’s time <small>{when}</small>
-          </h3>
-          {legend.time}
-        </figcaption>
-        <Plot id={id} x={x} height={kHeights.time} label={labels.time} {...time} />
-      </figure>
-      <figure>
-        <figcaption>
-          <h3>
-            Queue <small>{when}</small>
-          </h3>
-          {legend.queue}
-        </figcaption>
-        <Plot id={id} x={x} height={kHeights.queue} label={labels.queue} {...queue} />
-      </figure>
-      <figure>
-        <figcaption>
-          <h3>
-            Events <small>{when}</small>
-          </h3>
-          {legend.marks}
-        </figcaption>
-        <Plot id={id} x={x} height={kHeights.marks} label={labels.marks} times {...marks} />
-      </figure>
+      </Chart>
+      <Chart title="Events" when={when} legend={marks}>
+        <Plot
+          {...same}
+          {...markChart(data, version)}
+          height={kHeights.marks}
+          label={labels.marks}
+          times
+        />
+      </Chart>
       <PastTable data={data} />
     </div>
   );

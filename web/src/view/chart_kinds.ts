@@ -1,35 +1,12 @@
 // What each chart draws: its columns, lines and axis.
-import { signal } from "@preact/signals";
 import uPlot from "uplot";
-import { count, percent, span } from "../format";
+import { count, span } from "../format";
 import type { History } from "../wire";
 import { pathOf } from "./glyph";
 import { colour } from "./plot";
 
-export const kHeights = { use: 160, time: 118, queue: 92, marks: 92 };
-
-// Lines differ by dash as well as by colour.
-const kLines: [string, number[]][] = [
-  ["line-1", []],
-  ["line-2", [6, 3]],
-  ["line-3", [2, 2]],
-  ["line-4", [9, 3, 2, 3]],
-  ["line-5", [4, 2]],
-  ["line-6", [12, 3]],
-];
-/** Limits whose lines the reader has put away, by scope and name. */
-export const hidden = signal<ReadonlySet<string>>(new Set());
-
-export const kLineCount = kLines.length;
-
-export function LineSample({ place }: { place: number }) {
-  const [name, dash] = kLines[place] ?? ["line-1", []];
-  return (
-    <svg class={`sample ${name}`} viewBox="0 0 22 8" aria-hidden="true">
-      <path d="M0 4h22" stroke-dasharray={dash.join(" ")} />
-    </svg>
-  );
-}
+export const kHeights = { lane: 42, time: 118, queue: 92, marks: 92 };
+export const kLanesMax = 8;
 
 interface Kind {
   data: uPlot.AlignedData;
@@ -37,6 +14,7 @@ interface Kind {
   y: uPlot.Scale;
   ticks: (value: number) => string;
   splits?: number[];
+  dots?: boolean;
   draw?: (chart: uPlot) => void;
 }
 
@@ -59,32 +37,55 @@ function remember(): (
   };
 }
 
-const useData = remember();
+const limitData = remember();
 const timeData = remember();
 const queueData = remember();
 const markData = remember();
+
+// What draws itself.
+const kUnseen: uPlot.Series = { paths: () => null, points: { show: false } };
 
 function upTo(least: number): uPlot.Scale {
   return { range: (_, __, most) => [0, Math.max(least, (most ?? 0) * 1.1)] };
 }
 
-function line(place: number): uPlot.Series {
-  const [name, dash] = kLines[place] ?? ["line-1", []];
-  return { stroke: colour(name), width: 1.5, dash, points: { show: false } };
+/** A lane a limit, each from 0 to 100% used; dark where it was used up. */
+export function limitChart(data: History, version: number): Kind {
+  const shown = data.limits.slice(0, kLanesMax);
+  return {
+    data: limitData(data, version, () => [data.time_ms, ...shown.map((limit) => limit.used)]),
+    series: () => shown.map(() => kUnseen),
+    y: { range: [0, shown.length] },
+    ticks: () => "",
+    splits: shown.map((_, lane) => lane),
+    dots: false,
+    draw: (chart) => shown.forEach((_, lane) => drawLane(chart, lane, shown.length)),
+  };
 }
 
-export function useChart(data: History, version: number): Kind {
-  const shown = data.limits.slice(0, kLineCount);
-  return {
-    data: useData(data, version, () => [data.time_ms, ...shown.map((limit) => limit.used)]),
-    series: () =>
-      shown.map(({ scope, name }, place) => ({
-        ...line(place),
-        show: !hidden.peek().has(scope + name),
-      })),
-    y: { range: [0, 1.02] },
-    ticks: (value) => (value > 1 ? "" : percent(value)),
-  };
+const kFull = 0.99;
+const kFilled = 0.62; // of a lane; its name stands above
+
+function drawLane(chart: uPlot, lane: number, lanes: number): void {
+  const { ctx } = chart;
+  const times = chart.data[0];
+  const values = chart.data[lane + 1] ?? [];
+  const base = chart.valToPos(lanes - 1 - lane, "y", true);
+  const height = (base - chart.valToPos(lanes - lane, "y", true)) * kFilled;
+  const [area, full, edge] = [colour("wait-area"), colour("wait"), colour("wait")];
+  const step = (times.at(-1) ?? 0) - (times.at(-2) ?? 0);
+  values.forEach((value, i) => {
+    const end = times[i] ?? 0;
+    const from = chart.valToPos(times[i - 1] ?? end - step, "x", true);
+    const to = chart.valToPos(end, "x", true);
+    if (value == null || to <= chart.bbox.left) return;
+    const left = Math.max(from, chart.bbox.left);
+    const top = base - height * Math.min(1, value);
+    ctx.fillStyle = value >= kFull ? full : area;
+    ctx.fillRect(left, top, to - left + 0.5, base - top);
+    ctx.fillStyle = edge;
+    ctx.fillRect(left, top, to - left + 0.5, 1.5 * devicePixelRatio);
+  });
 }
 
 /**
@@ -124,7 +125,7 @@ export function queueChart(data: History, version: number): Kind {
         points: { show: false },
         ...(steps && { paths: steps }),
       },
-      line(1),
+      { stroke: colour("in-flight"), width: 1.5, dash: [6, 3], points: { show: false } },
     ],
     y: upTo(4),
     ticks: (value) => (Number.isInteger(value) ? count(value) : ""),
@@ -137,10 +138,11 @@ const kLanes = ["refused", "limited", "reduced", "recovered"] as const;
 export function markChart(data: History, version: number): Kind {
   return {
     data: markData(data, version, () => [data.time_ms, ...kLanes.map((key) => data[key])]),
-    series: () => kLanes.map(() => ({ show: true, paths: () => null, points: { show: false } })),
+    series: () => kLanes.map(() => kUnseen),
     y: { range: [-0.5, kLanes.length - 0.5] },
     ticks: () => "",
     splits: kLanes.map((_, lane) => lane),
+    dots: false,
     draw: drawMarks,
   };
 }
