@@ -79,7 +79,9 @@ std::expected<Client::Reply, int> Client::understood(const net::Response& respon
     }
     return std::unexpected(kUsage);
   }
-  fmt::print(stderr, "weir: {}\n", text_of(reply.json, "message"));
+  fmt::print(stderr, "weir: {}\n",
+             reply.status == 401 ? "this daemon wants a token that it knows: set WEIR_TOKEN"
+                                 : text_of(reply.json, "message"));
   return std::unexpected(reply.status == 400 || reply.status == 404 ? kUsage : kFailed);
 }
 

@@ -87,7 +87,7 @@ std::string details(const json::object& source, bool colours) {
   const std::string resource = text(source, "resource");
   std::string out = fmt::format(
       "{}\n  {}\n  every {}, time-out {}, {}\n  {}, due {} UTC\n  failures in a row: {}; "
-      "put off by a limit: {}\n",
+      "refused by a limit after it was queued: {}\n",
       text(source, "name"), text(source, "url"), period_text(number(source, "every_ms")),
       period_text(number(source, "timeout_ms")),
       resource == "-" ? "not limited" : "limited by " + resource, text(source, "state"),

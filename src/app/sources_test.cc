@@ -236,6 +236,27 @@ TEST_F(SourcesTest, RateLimitExceededIsPutBackAndNoFailure) {
 }
 
 // S4.7: the key goes to the provider and nowhere else, not even if it comes back.
+// Truth 5: no starving.
+TEST_F(SourcesTest, AStandingQueueOfAgentsDoesNotKeepASourceOut) {
+  limited("limits: [{unit: requests, amount: 6, per: 1m, burst: 1}]\n");
+  start();
+  std::vector<std::future<Answer>> agents;
+  for (int i = 0; i < 6; ++i) {
+    agents.push_back(acquire_waiting(
+        fmt::format(R"({{"resource":"world","agent":"a{}","wait_ms":3600000}})", i)));
+  }
+  until_waiting("world", 5);  // one was admitted at once
+  add("late");
+  for (int i = 0; i < 6; ++i) time.advance(1s);
+  until_waiting("world", 6);
+  time.advance(5s);
+  time.advance(10s);
+  until_fetched(1);
+  EXPECT_GE(get("/v1/resources/world").number("waiting"), 2);
+  while (get("/v1/resources/world").number("waiting") > 0) time.advance(10s);
+  for (auto& agent : agents) EXPECT_EQ(agent.get().status, 200);
+}
+
 TEST_F(SourcesTest, TheKeyIsSentAndNeitherKeptNorShown) {
   const std::string canary = "CANARY-0123456789";
   limited("limit: 100\nperiod: 1m\napi_key: " + canary + "\n");

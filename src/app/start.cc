@@ -12,7 +12,8 @@ namespace weir::app {
 namespace {
 
 constexpr std::string_view kTryNext = R"(
-Weir runs with its built-in example providers. Try, in another terminal:
+Weir runs with its built-in example providers. The page: http://{0}/
+Try, in another terminal:
   curl -d '{{"resource":"demo"}}' http://{0}/v1/acquire        # the third is refused: 429
   weir acquire demo --wait 30s                               # waits for its turn instead
   weir exec anthropic --tokens 1200 -- echo "under a permit"

@@ -124,12 +124,13 @@ class Findings {
     if (!waits && !refuses) return false;
     std::string text;
     if (waits) {
-      if (admitted.count > 0) {
+      if (admitted.mean > Nanos{0}) {
         text = fmt::format("Calls wait {} for quota", span_text(admitted.mean));
         if (upstream > Nanos{0}) text += fmt::format(" and {} for the API", span_text(upstream));
         text += "; ";
       }
-      text += fmt::format("{} now", calls_wait(resource_.activity.waiting));
+      const auto waiting = resource_.activity.waiting;
+      text += waiting == 0 ? "nobody waits now" : calls_wait(waiting) + " now";
       text += longest > Nanos{0} ? fmt::format(", the longest for {}.", span_text(longest)) : ".";
     } else {
       text = fmt::format("In the last minute {} of {} calls were refused for lack of quota.",
@@ -150,10 +151,12 @@ class Findings {
     const LimitView& limit = resource_.limits[*resource_.binding];
     const Activity::Counts& minute = resource_.activity.minute;
     if (limit.unit == Unit::kSlots) {
-      return fmt::format(
-          "All {} slots are taken: raise max_concurrency if the provider allows more calls at a "
-          "time, or run fewer agents.",
-          limit.capacity);
+      const std::string taken = limit.capacity == 1
+                                    ? "The only slot is taken"
+                                    : fmt::format("All {} slots are taken", limit.capacity);
+      return taken +
+             ": raise max_concurrency if the provider allows more calls at a time, or run "
+             "fewer agents.";
     }
     if (limit.configured && limit.amount < *limit.configured) {
       return "It was lowered after answers of 429: wait until it has grown back, or run fewer "
@@ -266,6 +269,15 @@ void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warning
                              others == 0 ? "" : fmt::format(" and {} more domains", others)),
          .advice =
              "They are tried again by themselves; `weir sources NAME` shows the last error."});
+  }
+  if (sources.overdue >= kSourcesLate) {
+    warnings.push_back(
+        {.severity = Severity::kWarning,
+         .code = "sources_late",
+         .text = fmt::format(
+             "{} of {} sources are due and wait for quota, the longest for {} ({}).", sources.due,
+             sources.total, span_text(sources.overdue), sources.overdue_domain),
+         .advice = "Fetch them less often (`every`), or raise the limit of their provider."});
   }
   if (sources.failing > 0) {
     warnings.push_back(

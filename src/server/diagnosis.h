@@ -28,6 +28,7 @@ inline constexpr double kUsedOfEstimate = 0.5;
 // A hold of less than this is everyday life.
 inline constexpr Nanos kLongHold = std::chrono::seconds{5};
 inline constexpr Nanos kExpiredLately = std::chrono::minutes{10};
+inline constexpr Nanos kSourcesLate = std::chrono::minutes{1};
 inline constexpr Nanos kBudgetSoon = std::chrono::hours{1};
 
 std::vector<Warning> diagnose(const LiveView& live);

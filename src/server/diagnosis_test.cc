@@ -244,6 +244,15 @@ TEST_F(DiagnosisTest, WhatIsWrongWithTheDaemonComesFirst) {
             "too often.");
 }
 
+TEST_F(DiagnosisTest, SourcesThatAreLateSayWhatToChange) {
+  live.sources = {.total = 9, .due = 6, .overdue = 59s, .overdue_domain = "example.com"};
+  EXPECT_EQ(codes(), "");
+  live.sources->overdue = 4min;
+  EXPECT_EQ(only().code, "sources_late");
+  EXPECT_EQ(only().text,
+            "6 of 9 sources are due and wait for quota, the longest for 4 min (example.com).");
+}
+
 TEST_F(DiagnosisTest, IsBounded) {
   waits(4s, 1s);
   for (int i = 0; i < 100; ++i) live.resources.push_back(api());

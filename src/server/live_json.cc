@@ -119,7 +119,8 @@ std::string resource_json(const ResourceView& resource, const LiveView& live) {
 void add_sources(JsonText& json, const SourceSummary& sources) {
   json.open('{').key("total").number(sources.total).key("due").number(sources.due);
   json.key("queued").number(sources.queued).key("running").number(sources.running);
-  json.key("failing").number(sources.failing).key("breakers_open").open('[');
+  json.key("failing").number(sources.failing);
+  json.key("overdue_ms").number(ceil_ms(sources.overdue)).key("breakers_open").open('[');
   for (const std::string& domain : sources.breakers_open) json.text(domain);
   json.close(']').close('}');
 }

@@ -30,6 +30,8 @@ struct SourceSummary {
   std::size_t queued = 0;
   std::size_t running = 0;
   std::size_t failing = 0;
+  Nanos overdue{0};  // the longest, by a source of
+  std::string overdue_domain = {};
   std::vector<std::string> breakers_open = {};  // domains
 };
 

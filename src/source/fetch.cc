@@ -16,6 +16,8 @@ namespace {
 
 constexpr Cost kCost = Cost::call();
 constexpr std::size_t kContentTypeBytesMax = 256;
+// How long one that is late waits among a provider's other callers, before another may.
+constexpr Nanos kLinePatience = std::chrono::minutes{1};
 
 std::shared_ptr<const ProviderConfig> config_of(const Task& task) {
   return task.resource == nullptr ? nullptr : task.resource->config();
@@ -57,13 +59,16 @@ void Fetch::ask() {
                   .agent = kAgent,
                   .priority = route_->priority,
                   .weight = route_->weight,
-                  .waits_for_limits = false};
+                  .waits_for_limits = source_->in_line};
   auto permit = route_->path.try_acquire(request, started_);
   if (permit) return admitted(std::move(*permit));
-  if (!permit.error().for_backing) return finish({Ending::Kind::kRateLimitExceeded});
-  // At the end of a block: the store is about to say how far to go on.
+  if (!source_->in_line && !permit.error().for_backing) {
+    return finish({Ending::Kind::kRateLimitExceeded});
+  }
+  if (source_->in_line) visit_.queued(started_);
+  // At the end of a block the store is about to say how far to go on.
   ticket_ = route_->path.acquire_async(
-      request, started_ + server::kStorePatience,
+      request, started_ + (source_->in_line ? kLinePatience : server::kStorePatience),
       [self = shared_from_this()](Result<Permit> result) mutable {
         auto& io = self->house_.io;
         boost::asio::post(io, [self = std::move(self), result = std::move(result)]() mutable {
@@ -79,7 +84,9 @@ void Fetch::admitted(Result<Permit> result) {
   }
   if (!result) return finish({Ending::Kind::kRateLimitExceeded});
   permit_ = std::move(*result);
-  if (provider_ != nullptr) visit_.admitted(house_.clock.now(), Activity::Visit::Holds::kSomething);
+  started_ = house_.clock.now();
+  at_ = house_.clock.wall();
+  if (provider_ != nullptr) visit_.admitted(started_, Activity::Visit::Holds::kSomething);
   house_.admitted(*task_);
   send();
 }

@@ -162,8 +162,10 @@ void Schedule::cycle() {
   while (!order.empty()) {
     const auto [domain, peek] = order.top();
     order.pop();
-    if (!may_queue(*domain, *peek, now)) continue;
+    const Turn turn_now = turn(*domain, *peek, now);
+    if (turn_now == Turn::kStays) continue;
     const SourcePtr source = *domain->waiting.begin();
+    source->in_line = turn_now == Turn::kGoesInLine;
     domain->waiting.erase(domain->waiting.begin());
     --waiting_;
     source->place = Source::Place::kQueued;
@@ -175,12 +177,13 @@ void Schedule::cycle() {
   }
 }
 
-bool Schedule::may_queue(const Domain& domain, Peek& peek, Instant now) const {
+Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) const {
+  using enum Turn;
   const State state = domain.breaker->state(now);
-  if (state == State::kOpen || now < domain.held_until) return false;
-  if (state == State::kHalfOpen && (!domain.queued.empty() || domain.running > 0)) return false;
-  if (domain.queued.size() >= kQueuedMax || peek.refused) return false;
-  if (peek.resource == nullptr) return true;
+  if (state == State::kOpen || now < domain.held_until) return kStays;
+  if (state == State::kHalfOpen && (!domain.queued.empty() || domain.running > 0)) return kStays;
+  if (domain.queued.size() >= kQueuedMax || peek.refused) return kStays;
+  if (peek.resource == nullptr) return kAsks;
   if (!peek.route) {
     auto route = peek.resource->route(caller_of(*peek.resource->config()));
     if (route) peek.route.emplace(std::move(*route));
@@ -189,7 +192,12 @@ bool Schedule::may_queue(const Domain& domain, Peek& peek, Instant now) const {
       Cost::of(Unit::kRequests, peek.pending + 1).with(Unit::kSlots, peek.pending + 1);
   const auto admits = [&](const Gate* gate) { return gate->forecast(cost, now).admitted(); };
   peek.refused = !peek.route || !std::ranges::all_of(peek.route->path.gates(), admits);
-  return !peek.refused;
+  if (!peek.refused) return kAsks;
+  if (!peek.route || peek.pending > 0 || now - (*domain.waiting.begin())->due < kTooLate) {
+    return kStays;
+  }
+  const auto is_waited_at = [](const Gate* gate) { return gate->metrics().waiting > 0; };
+  return std::ranges::any_of(peek.route->path.gates(), is_waited_at) ? kGoesInLine : kStays;
 }
 
 void Schedule::unqueue(Domain& domain) {
@@ -234,6 +242,7 @@ std::optional<Task> Schedule::take() {
 
 void Schedule::admit(Task& task) {
   task.admitted = true;
+  task.source->in_line = false;
   --task.source->domain->asking;
 }
 
@@ -245,6 +254,7 @@ Schedule::Change Schedule::end(Task task, const Ending& ending, const store::Sou
   --running_;
   --domain.running;
   if (!task.admitted) --domain.asking;
+  source->in_line = false;
 
   Change change;
   const bool was_troubled = troubled_.contains(source->domain);
@@ -300,7 +310,7 @@ View Schedule::view(const Source& source) const {
   const auto state = [&]() -> std::string_view {
     switch (source.place) {
       case Source::Place::kQueued: return "queued";
-      case Source::Place::kRunning: return "running";
+      case Source::Place::kRunning: return source.in_line ? "held_back" : "running";
       case Source::Place::kWaiting:
         return source.domain->breaker->state(now) == State::kClosed ? "held_back" : "breaker_open";
       case Source::Place::kLater: break;
@@ -338,6 +348,14 @@ Summary Schedule::summary() const {
                   .queued = queued_,
                   .running = running_,
                   .failing = failing_};
+  const Instant now = clock_.now();
+  for (const DomainPtr& domain : busy_) {
+    if (domain->waiting.empty() || troubled_.contains(domain)) continue;
+    const Nanos overdue = now - (*domain->waiting.begin())->due;
+    if (overdue <= summary.overdue) continue;
+    summary.overdue = overdue;
+    summary.overdue_domain = domain->host;
+  }
   for (const DomainPtr& domain : troubled_) {
     if (summary.breakers_open.size() < kBreakersShown) {
       summary.breakers_open.push_back(domain->host);

@@ -7,8 +7,10 @@
 // looked at again before the next cycle, so a cycle costs what it moves and one peek for each
 // domain with something due, however many sources wait there.
 //
-// Every source goes back behind those that are due before it: none starves. Not thread-safe; asks
-// no gate for more than a forecast, and does no I/O.
+// Every source goes back behind those that are due before it: none starves. Where agents always
+// wait at a gate the peek never says yes; there one source at a time, once it is kTooLate, takes
+// its place in the gate's own queue. Not thread-safe; asks no gate for more than a forecast, and
+// does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +55,8 @@ struct Source {
   std::uint64_t rate_limited = 0;
   std::optional<store::SourceResult> last = {};
   Place place = Place::kLater;
-  bool gone = false;  // removed or replaced; only a task may still know it
+  bool in_line = false;  // queued or running to wait in the gates' queue
+  bool gone = false;     // removed or replaced; only a task may still know it
 };
 
 // Older first.
@@ -125,6 +128,7 @@ class Schedule {
   static constexpr std::size_t kBreakersShown = 100;
   static constexpr int kFailuresMax = 5;  // of one host in a row; then its breaker opens
   static constexpr Nanos kOpenFor = std::chrono::seconds{30};
+  static constexpr Nanos kTooLate = std::chrono::seconds{5};
 
   Schedule(Resources& resources, const Clock& clock) : resources_(resources), clock_(clock) {}
 
@@ -175,7 +179,9 @@ class Schedule {
   void wait(const SourcePtr& source);
   void come_due(Instant now);
   void unqueue(Domain& domain);
-  bool may_queue(const Domain& domain, Peek& peek, Instant now) const;
+  // What becomes of the first that waits.
+  enum class Turn : std::uint8_t { kStays, kAsks, kGoesInLine };
+  Turn turn(const Domain& domain, Peek& peek, Instant now) const;
   void note_failures(Source& source, std::int64_t failures);
   Nanos back_off(const Source& source, std::int64_t failures) const;
 

@@ -112,6 +112,31 @@ TEST_F(ScheduleTest, ASecondCycleCountsWhatTheFirstHasQueued) {
   for (Task& task : asking) end(std::move(task), kFetched);
 }
 
+// Where agents wait at all times the peek never says yes.
+TEST_F(ScheduleTest, ALateSourceTakesItsPlaceAmongThoseWhoWait) {
+  limit("fmp.com", 1, 1min);
+  use("fmp.com", 1);
+  put_many(3, "fmp.com");
+  time.advance(Schedule::kTooLate);
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take()) << "nobody waits: the next window is theirs";
+  EXPECT_EQ(schedule.summary().overdue, Schedule::kTooLate);
+  EXPECT_EQ(schedule.summary().overdue_domain, "fmp.com");
+  Gate& gate = resources.find("fmp.com")->gate();
+  Ticket agent = gate.acquire_async({.agent = "agent"}, kEndOfTime, [](Result<Permit>) {});
+  schedule.cycle();
+  auto task = schedule.take();
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->source->config.name, "s00000");
+  EXPECT_TRUE(task->source->in_line);
+  EXPECT_EQ(state("s00000"), "held_back");
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take()) << "one at a time";
+  end(std::move(*task), kRateLimitExceeded);
+  EXPECT_FALSE(schedule.find("s00000")->in_line);
+  agent.cancel();
+}
+
 TEST_F(ScheduleTest, HostsOfOneProviderShareItsPeek) {
   limit("x.com", 4, 1min);
   put("a1", "a.x.com");

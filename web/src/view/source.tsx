@@ -34,7 +34,7 @@ function Facts({ source, now }: { source: Source; now: number }) {
       ),
     ],
     ["Failures in a row", String(source.failures)],
-    ["Had to wait for quota", plural(source.rate_limited, "time")],
+    ["Refused after it was queued", plural(source.rate_limited, "time")],
   ];
   if (headers.length > 0) {
     facts.push(["Headers", headers.map(([name, value]) => `${name}: ${value}`).join(", ")]);
