@@ -4,12 +4,14 @@
 // what the test asks for. Prints "listening PORT" when the day is over; then reads "step N" for N
 // seconds of traffic or "pass N" for N seconds without, and answers "done", until its input ends.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <iostream>
 #include <numbers>
+#include <stdexcept>
 #include <string>
 
 #include "app/daemon.h"
@@ -34,6 +36,13 @@ class Traffic {
     time_.advance(seconds * 1s);
   }
 
+  void end_all_but(std::size_t calls) {
+    while (under_way_.size() > calls) {
+      (void)http_.call({.method = "DELETE", .target = "/v1/permits/" + under_way_.front()});
+      under_way_.pop_front();
+    }
+  }
+
  private:
   static constexpr std::size_t kUnderWay = 6;
 
@@ -52,10 +61,7 @@ class Traffic {
         under_way_.push_back(answer->body.substr(kBefore.size(), 32));
       }
     }
-    while (under_way_.size() > kUnderWay) {
-      (void)http_.call({.method = "DELETE", .target = "/v1/permits/" + under_way_.front()});
-      under_way_.pop_front();
-    }
+    end_all_but(kUnderWay);
   }
 
   weir::SimulatedTime& time_;
@@ -92,6 +98,7 @@ int main(int argc, char** argv) {
       if (word == "step") {
         traffic.step(1);
       } else {
+        traffic.end_all_but(0);
         time.advance(1s);
       }
     }

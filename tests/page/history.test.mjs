@@ -99,5 +99,6 @@ test("after an hour's events the page takes less than 50 MB", async (t) => {
   const used = await heap();
   t.diagnostic(`heap ${before.toFixed(1)} MB, after an hour ${used.toFixed(1)} MB`);
   assert.ok(used < 50, `${used} MB`);
+  assert.ok(used - before < 5, 'nothing piles up');
   assert.deepEqual(page.troubles, []);
 });

@@ -26,7 +26,7 @@ class Team {
 
   // How many of them are at work at `second` of the hour.
   active(second) {
-    const wave = 0.5 + 0.5 * Math.sin((second / 3600) * 2 * Math.PI * 2.3 - 2.4);
+    const wave = 0.5 + 0.5 * Math.sin((second / 3600) * 2 * Math.PI * 2.3 + 0.5);
     return Math.ceil(this.agents.length * (this.habits.least + (1 - this.habits.least) * wave));
   }
 
@@ -47,9 +47,9 @@ class Team {
   }
 
   ask(agent, second) {
-    const { tokens, model, usd } = this.habits;
+    const { tokens, usd } = this.habits;
     const cost = { tokens: Math.round(between(...tokens)), usd };
-    const body = { resource: this.resource, agent: agent.name, model, cost, wait_ms: 300_000 };
+    const body = { resource: this.resource, agent: agent.name, cost, wait_ms: 300_000 };
     agent.state = 'asking';
     this.post('/v1/acquire', { ...body, hold_ms: 3_600_000 }).then(
       ({ body: { permit } }) => Object.assign(agent, permit ? { state: 'admitted', permit } : {
@@ -77,7 +77,7 @@ async function busy_daemon() {
       domain: 'api.anthropic.com',
       tokens_per_minute: 300_000,
       max_concurrency: 16,
-      budget: { usd: 60, per: '1d' },
+      budget: { usd: 75, per: '1d' },
     },
     {
       name: 'openai',
@@ -98,13 +98,13 @@ async function busy_daemon() {
       daemon,
       'anthropic',
       [...numbered('planner', 3), ...numbered('reviewer', 4), ...numbered('researcher', 7)],
-      { least: 0.3, work: [3, 14], think: [1, 9], tokens: [2_000, 30_000], model: '', usd: 0.004 },
+      { least: 0.3, work: [2, 7], think: [1, 9], tokens: [1_000, 18_500], usd: 0.004 },
     ),
     new Team(daemon, 'openai', [...numbered('tester', 4), ...numbered('writer', 3)], {
-      least: 0.6, work: [2, 9], think: [2, 12], tokens: [1_000, 12_000], model: 'gpt-4o', usd: 0.002,
+      least: 0.6, work: [2, 9], think: [2, 12], tokens: [1_000, 12_000], usd: 0.002,
     }),
     new Team(daemon, 'mistral', numbered('scout', 3), {
-      least: 1, work: [1, 4], think: [6, 20], tokens: [500, 3_000], model: '', usd: 0.001,
+      least: 1, work: [1, 4], think: [6, 20], tokens: [500, 3_000], usd: 0.001,
     }),
   ];
   let second = 0;
@@ -143,8 +143,8 @@ const shots = [
 ];
 for (const [name, settings] of shots) {
   const page = await h.open(t, `${daemon.url}/#/provider/anthropic`, {
-    viewport: { width: 1280, height: 860 },
-    deviceScaleFactor: 1.5,
+    viewport: { width: 1280, height: 1000 },
+    deviceScaleFactor: 1.25,
     ...settings,
   });
   await h.live(page);
