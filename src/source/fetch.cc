@@ -213,7 +213,9 @@ void Fetch::judge() {
     return finish({Ending::Kind::kLimited,
                    signals.kind == kExhausted ? signals.resets_in : signals.retry_after});
   }
-  finish({status_ >= 500 ? Ending::Kind::kFailed : Ending::Kind::kRefused}, signals.reason);
+  const bool told = !signals.reason.ends_with(fmt::format("status {}", status_));  // more than that
+  finish({status_ >= 500 ? Ending::Kind::kFailed : Ending::Kind::kRefused},
+         told ? std::string_view{signals.reason} : "");
 }
 
 // S4.7: a server that echoes what it was sent must not get the key into the store.

@@ -3,20 +3,10 @@ import uPlot from "uplot";
 import { count, span } from "../format";
 import type { History } from "../wire";
 import { pathOf } from "./glyph";
-import { colour } from "./plot";
+import { colour, type Kind } from "./plot";
 
 export const kHeights = { lane: 42, time: 118, queue: 92, marks: 92 };
 export const kLanesMax = 8;
-
-interface Kind {
-  data: uPlot.AlignedData;
-  series: () => uPlot.Series[];
-  y: uPlot.Scale;
-  ticks: (value: number) => string;
-  splits?: number[];
-  dots?: boolean;
-  draw?: (chart: uPlot) => void;
-}
 
 // A chart's data is another array exactly when the history has changed.
 function remember(): (

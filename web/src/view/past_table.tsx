@@ -1,6 +1,7 @@
 // The charts as text, a row for each twelfth or so of the time span.
 import { clock, count, percent, span } from "../format";
 import type { History } from "../wire";
+import { Columns } from "./columns";
 
 const kRows = 12;
 
@@ -27,21 +28,13 @@ export function PastTable({ data }: { data: History }) {
       <summary data-testid="charts-table">The same as a table</summary>
       <div class="scroll" tabIndex={0} role="region" aria-label="History as a table">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Until</th>
-              {data.limits.map((limit) => (
-                <th scope="col" class="number" key={limit.scope + limit.name}>
-                  {limit.name}
-                </th>
-              ))}
-              {["Wait", "API", "Waiting", "In flight", "Admitted", "Refused", "429"].map((name) => (
-                <th scope="col" class="number" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Columns
+            texts={["Until"]}
+            numbers={[
+              ...data.limits.map((limit) => limit.name),
+              ...["Wait", "API", "Waiting", "In flight", "Admitted", "Refused", "429"],
+            ]}
+          />
           <tbody>
             {rows.map((end) => {
               const from = Math.max(0, end - step);

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { clock, count, percent, plural, span } from "../format";
 import type { Agent, Resource } from "../wire";
+import { Columns } from "./columns";
 
 const kShown = 8;
 
@@ -82,17 +83,7 @@ export function Queue({ resource: { queue, waiting } }: { resource: Resource }) 
         <p class="hint">Nobody waits.</p>
       ) : (
         <table data-testid="queue">
-          <thead>
-            <tr>
-              <th scope="col">Agent</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-              <th scope="col" class="number">
-                Waited
-              </th>
-            </tr>
-          </thead>
+          <Columns texts={["Agent"]} numbers={["Tokens", "Waited"]} />
           <tbody>
             {shown.map((waiter, place) => (
               <tr key={place} data-testid="waiter">
@@ -122,14 +113,7 @@ export function Slowest({ resource: { slowest } }: { resource: Resource }) {
         <p class="detail">last hour</p>
       </div>
       <table data-testid="slowest">
-        <thead>
-          <tr>
-            <th scope="col">Agent</th>
-            <th scope="col" class="number">
-              Waited
-            </th>
-          </tr>
-        </thead>
+        <Columns texts={["Agent"]} numbers={["Waited"]} />
         <tbody>
           {slowest.map((wait) => (
             <tr key={`${wait.at_ms} ${wait.agent}`}>

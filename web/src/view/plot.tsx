@@ -20,14 +20,8 @@ const kSync = "history";
 const kLeft = 46; // the same for all, so that their times stand above each other
 const kRight = 18;
 
-interface PlotProps {
-  /** Another one makes another chart. */
-  id: string;
-  height: number;
-  label: string;
-  /** Whether it carries the times below. */
-  times?: boolean;
-  x: [number, number];
+/** What a chart draws. */
+export interface Kind {
   data: uPlot.AlignedData;
   series: () => uPlot.Series[];
   y: uPlot.Scale;
@@ -37,6 +31,16 @@ interface PlotProps {
   /** Whether points follow the pointer. */
   dots?: boolean;
   draw?: (chart: uPlot) => void;
+}
+
+interface PlotProps extends Kind {
+  /** Another one makes another chart. */
+  id: string;
+  height: number;
+  label: string;
+  /** Whether it carries the times below. */
+  times?: boolean;
+  x: [number, number];
 }
 
 function optionsOf(props: PlotProps, width: number, range: () => [number, number]): uPlot.Options {

@@ -4,6 +4,7 @@ import { bytes, clockSeconds, fromNow, moment, plural, span } from "../format";
 import { hrefOf } from "../route";
 import { live } from "../state";
 import type { Source, SourceResult } from "../wire";
+import { Columns } from "./columns";
 import { bad, kSourceStates, statusOf, troubled, useSources } from "./sources";
 
 const kBodyShown = 65_536;
@@ -55,18 +56,7 @@ function Results({ results, now }: { results: SourceResult[]; now: number }) {
   if (results.length === 0) return <p class="hint">It was not fetched yet.</p>;
   return (
     <table data-testid="source-results">
-      <thead>
-        <tr>
-          <th scope="col">When</th>
-          <th scope="col">Status</th>
-          <th scope="col" class="number">
-            Took
-          </th>
-          <th scope="col" class="number">
-            Size
-          </th>
-        </tr>
-      </thead>
+      <Columns texts={["When", "Status"]} numbers={["Took", "Size"]} />
       <tbody>
         {results.map((result) => (
           <tr key={result.at_ms}>

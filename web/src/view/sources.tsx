@@ -5,6 +5,7 @@ import { count, fromNow, plural, short, span } from "../format";
 import { hrefOf } from "../route";
 import { live, sourcesChanged } from "../state";
 import type { Source, SourceResult } from "../wire";
+import { Columns } from "./columns";
 
 const kPage = 100;
 const kRest = 2_500; // between two readings of the same list
@@ -129,24 +130,7 @@ export function SourcesPage() {
       {page !== null && page.total === 0 && <NoSources />}
       {rows.length > 0 && (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Source</th>
-              <th scope="col">State</th>
-              <th scope="col" class="number">
-                Every
-              </th>
-              <th scope="col" class="number">
-                Due
-              </th>
-              <th scope="col" class="number">
-                Last
-              </th>
-              <th scope="col" class="number">
-                Took
-              </th>
-            </tr>
-          </thead>
+          <Columns texts={["Source", "State"]} numbers={["Every", "Due", "Last", "Took"]} />
           <tbody>
             {rows.map((source) => (
               <Row key={source.name} source={source} now={now} />
