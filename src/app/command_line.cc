@@ -14,6 +14,39 @@ constexpr const char* kAbout =
     "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 69 daemon not reachable,\n"
     "75 refused by a limit.";
 
+// Help without what excludes what: mistakes name it.
+class Help final : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = Formatter::make_option_opts(option);
+    return text.substr(0, std::min(text.find(" Needs:"), text.find(" Excludes:")));
+  }
+};
+
+std::string failure(const CLI::App* program, const CLI::Error& error) {
+  constexpr std::string_view kConversion = "Could not convert: ";  // --agents = x
+  std::string text = error.what();
+  if (text.starts_with(kConversion)) {
+    const std::size_t equals = text.find(" = ");
+    text = fmt::format("{} cannot be \"{}\"",
+                       text.substr(kConversion.size(), equals - kConversion.size()),
+                       text.substr(equals + 3));
+  }
+  std::string command = program->get_name();
+  for (const CLI::App* subcommand : program->get_subcommands()) {
+    command += " " + subcommand->get_name();
+  }
+  return fmt::format("weir: {} (see {} --help)\n", text, command);
+}
+
+// A number in a range that the option's text tells.
+template <class T>
+void add_count(CLI::App* command, const char* name, T& value, const char* about, int least,
+               int most) {
+  command->add_option(name, value, about)
+      ->type_name("N")
+      ->check(CLI::Range(least, most).description(""));
+}
+
 // A command with its --help: what it does, and an example.
 CLI::App* add(CLI::App& program, const std::string& name, const std::string& about,
               const std::string& example) {
@@ -44,36 +77,42 @@ void add_request(CLI::App* command, AcquireOptions& options) {
 }
 
 void add_simulation(CLI::App* command, SimulateOptions& options) {
-  const auto add = [command](const char* name, auto& value, const char* about) {
-    return command->add_option(name, value, about);
+  const auto add = [command](const char* name, auto& value, const char* type, const char* about) {
+    return command->add_option(name, value, about)->type_name(type);
   };
-  add("--agents", options.agents, "How many (default 50, or those that the trace names)");
-  add("--greedy", options.greedy, "How many of them want ten times as much");
-  add("--duration", options.duration, "Simulated time (default 1h)");
-  CLI::Option* trace =
-      add("--trace", options.trace, "CSV: time_ms,input_tokens,output_tokens and perhaps agent");
-  add("--tokens", options.tokens, "Prompt of a call, such as 200-4000 (default: a real trace's)")
+  add("--agents", options.agents, "N", "How many (default 50, or those that the trace names)");
+  add("--greedy", options.greedy, "N", "How many of them want ten times as much");
+  add("--duration", options.duration, "TIME", "Simulated (default 1h)");
+  CLI::Option* trace = add("--trace", options.trace, "FILE",
+                           "CSV: time_ms,input_tokens,output_tokens and perhaps agent");
+  add("--tokens", options.tokens, "N-N",
+      "Prompt of a call, such as 200-4000 (default: a real trace's)")
       ->excludes(trace);
-  add("--output-tokens", options.output_tokens, "Answer to a call, such as 50-800")
+  add("--output-tokens", options.output_tokens, "N-N", "Answer to a call, such as 50-800")
       ->excludes(trace);
-  add("--rate", options.rate, "Calls of one agent (default 6/m, or the trace's)");
-  CLI::Option* provider = add("--provider", options.provider, "Provider file with the limits");
-  add("--rpm", options.rpm, "Requests a minute")->excludes(provider);
-  add("--tpm", options.tpm, "Tokens a minute")->excludes(provider);
-  add("--max-concurrency", options.max_concurrency, "Calls at a time")->excludes(provider);
-  add("--model", options.model, "The model that is called, for its limits and its price");
-  add("--latency", options.latency, "Of an answer (default 800ms)");
-  add("--token-latency", options.token_latency, "And for each token of it (default 10ms)");
-  add("--patience", options.patience, "How long a call may wait (default 1m)");
-  add("--retries", options.retries, "After a 429, without Weir (default 2, as in SDKs)");
-  command->add_flag("--retry-after,!--no-retry-after", options.retry_after,
-                    "Whether a 429 says when to come back (default: it does)");
-  add("--seed", options.seed, "The same seed gives the same figures (default 1)");
-  CLI::Option* report = add("--report", options.report, "Write an HTML page with plots");
+  add("--rate", options.rate, "RATE", "Calls of one agent (default 6/m, or the trace's)");
+  CLI::Option* provider =
+      add("--provider", options.provider, "FILE", "Provider file with the limits");
+  add("--rpm", options.rpm, "N", "Requests a minute (default 500 if no limit is given)")
+      ->excludes(provider);
+  add("--tpm", options.tpm, "N", "Tokens a minute (default 250000 if no limit is given)")
+      ->excludes(provider);
+  add("--max-concurrency", options.max_concurrency, "N", "Calls at a time")->excludes(provider);
+  add("--model", options.model, "NAME", "The model that is called, for its limits and its price");
+  add("--latency", options.latency, "TIME", "Of an answer (default 800ms)");
+  add("--token-latency", options.token_latency, "TIME", "And for each token of it (default 10ms)");
+  add("--patience", options.patience, "TIME", "How long a call may wait (default 1m)");
+  add("--retries", options.retries, "N", "After a 429, without Weir (default 2, as in SDKs)");
+  command->add_flag_callback(
+      "--no-retry-after", [&options] { options.retry_after = false; },
+      "A 429 does not say when to come back");
+  add("--seed", options.seed, "N", "The same seed gives the same figures (default 1)");
+  CLI::Option* report = add("--report", options.report, "FILE", "Write an HTML page with plots");
   CLI::Option* feed = command->add_flag("--feed", options.feed,
                                         "Find out how many agents the quota can feed with Weir");
   feed->excludes(report);
-  add("--wait-p99", options.wait_p99, "Fed is who waits less than this in 99% (default 10s)")
+  add("--wait-p99", options.wait_p99, "TIME",
+      "With --feed: fed is who waits less than this in 99% (default 10s)")
       ->needs(feed);
   add_json(command, options.output);
 }
@@ -84,9 +123,8 @@ int run(int argc, const char* const* argv) {
   CLI::App program{kAbout, "weir"};
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Help of all commands");
-  program.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("weir: {} (see weir --help)\n", error.what());
-  });
+  program.formatter(std::make_shared<Help>());
+  program.failure_message(failure);
   int code = kDone;
 
   StartOptions starting;
@@ -114,8 +152,7 @@ int run(int argc, const char* const* argv) {
   start_command
       ->add_option("--log", starting.log, "Log format (default: text on a terminal, else json)")
       ->check(CLI::IsMember({"text", "json"}));
-  start_command->add_option("--threads", starting.threads, "Threads (default: one a core)")
-      ->check(CLI::Range(1, 256));
+  add_count(start_command, "--threads", starting.threads, "1 to 256 (default: one a core)", 1, 256);
   start_command->callback([&] { code = start(starting); });
 
   std::vector<std::string> files;
@@ -160,7 +197,8 @@ int run(int argc, const char* const* argv) {
   ServerOptions keeping;
   std::vector<std::string> definitions;
   CLI::App* add_command = add(program, "add", "Add sources, which the daemon fetches regularly",
-                              "weir add fmp-aapl-prices.yaml, which holds:\n"
+                              "weir add fmp-aapl-prices.yaml\n"
+                              "where that file holds:\n"
                               "    name: fmp-aapl-prices\n"
                               "    url: https://financialmodelingprep.com/api/v3/quote/AAPL\n"
                               "    every: 5m");
@@ -189,14 +227,14 @@ int run(int argc, const char* const* argv) {
   CLI::App* demo_command =
       add(program, "demo", "Show what Weir does: a fleet of agents without it, then with it",
           "weir demo --hold");
-  demo_command->add_flag("--page,!--no-page", shown_off.page, "Say where the page is (default)");
+  demo_command->add_flag_callback(
+      "--no-page", [&shown_off] { shown_off.page = false; }, "Do not say where the page is");
   demo_command->add_flag("--hold", shown_off.hold, "Go on afterwards until Ctrl-C");
   demo_command->add_option("--listen", shown_off.listen,
                            "Daemon's address (default 127.0.0.1:9347, else any free port)");
-  demo_command->add_option("--seconds", shown_off.seconds, "Of each half (default 40)")
-      ->check(CLI::Range(1, 3600));
-  demo_command->add_option("--agents", shown_off.agents, "How many (default 24)")
-      ->check(CLI::Range(2, 200));
+  add_count(demo_command, "--seconds", shown_off.seconds, "Of each half, 1 to 3600 (default 40)", 1,
+            3600);
+  add_count(demo_command, "--agents", shown_off.agents, "2 to 200 (default 24)", 2, 200);
   add_json(demo_command, shown_off.output);
   demo_command->callback([&] { code = demo(shown_off); });
 

@@ -13,6 +13,7 @@
 #include "app/command_line.h"
 #include "app/commands.h"
 #include "app/table.h"
+#include "server/limit_spec.h"
 #include "workload/fake_provider.h"
 #include "workload/fleet_run.h"
 
@@ -240,47 +241,51 @@ class Demo {
       for (const std::string& value : values) row.push_back({value, Colour::kPlain, true});
     };
     const auto greedy = [](const FleetRun::Outcome& outcome) {
-      return fmt::format("{:.1f}%", 100 * greedy_part(outcome));
+      return workload::percent_text(greedy_part(outcome));
     };
     const std::array<const workload::Tally*, 2> both{&without.tally, &with.tally};
     for (const workload::TallyLine& line : workload::lines(both)) add(line.label, line.values);
     add("the greedy agent's part", {greedy(without), greedy(with)});
     fmt::print("\n{}\n", table(rows, isatty(STDOUT_FILENO) != 0));
+    const auto count = [](std::uint64_t calls) {
+      return workload::count_text(static_cast<std::int64_t>(calls));
+    };
     const auto lost = [](const workload::Tally& tally) {
       const auto all = static_cast<double>(std::max<Amount>(tally.tokens, 1));
       return 100 * static_cast<double>(tally.wasted_tokens) / all;
     };
     fmt::print(
-        "The agents and their work were the same both times. Without Weir {} of {} calls failed\n"
-        "for good after two retries, {:.0f}% of the tokens paid for were lost with their tasks, "
-        "and\n"
-        "the greedy agent had {} of all. Weir knows the limits: calls wait for their turn instead\n"
-        "of being refused ({} given up, {:.0f}% lost), and agents take turns, however many calls "
-        "each\n"
-        "of them has (the greedy one had {}).\n{}",
-        without.tally.given_up, without.tally.asked, lost(without.tally), greedy(without),
-        with.tally.given_up, lost(with.tally), greedy(with), kTryNext);
+        "The agents and their work were the same both times. Without Weir {} of {} calls made\n"
+        "failed for good after two retries, {:.0f}% of the tokens paid for were lost with their\n"
+        "tasks, and the greedy agent had {} of all. Weir knows the limits: calls wait for their\n"
+        "turn instead of being refused ({} given up, {:.0f}% lost), and agents take turns, "
+        "however\n"
+        "many calls each of them has (the greedy one had {}).\n{}",
+        count(without.tally.given_up), count(without.tally.asked), lost(without.tally),
+        greedy(without), count(with.tally.given_up), lost(with.tally), greedy(with), kTryNext);
     std::fflush(stdout);
   }
 
   static void append(server::JsonText& json, const FleetRun::Outcome& outcome) {
-    json.open('{').key("greedy_part").raw(fmt::format("{:.6f}", greedy_part(outcome)));
-    json.key("calls");
+    json.open('{');
     append_json(json, outcome.tally);
-    json.close('}');
+    json.key("greedy_part").raw(fmt::format("{:.6f}", greedy_part(outcome))).close('}');
   }
 
   void report_json(const FleetRun::Outcome& without, const FleetRun::Outcome& with) const {
     server::JsonText json;
-    json.open('{').key("agents").number(plan_.agents.size());
-    json.key("seconds").number(options_.seconds).key("quota").open('{');
-    json.key("tokens_per_minute").number(quota_.tokens_per_minute);
-    json.key("requests_per_minute").number(quota_.requests_per_minute);
-    json.key("slots").number(quota_.slots).close('}').key("without_weir");
+    json.open('{').key("without");
     append(json, without);
-    json.key("with_weir");
+    json.key("with");
     append(json, with);
-    json.close('}');
+    json.key("assumed").open('{').key("agents").number(plan_.agents.size());
+    json.key("greedy").number(1);
+    json.key("duration_ms").number(server::ceil_ms(plan_.lasting)).key("quota").open('[');
+    for (LimitSpec& limit : quota_.limits(Quota::kBurst)) {
+      limit.name = name(limit.unit);
+      server::add_limit_spec(json, {.spec = std::move(limit)});
+    }
+    json.close(']').close('}').close('}');
     fmt::print("{}\n", json.str());
     std::fflush(stdout);
   }

@@ -9,6 +9,7 @@
 #include "app/command_line.h"
 #include "app/commands.h"
 #include "app/table.h"
+#include "server/limit_spec.h"
 #include "workload/feed.h"
 #include "workload/report.h"
 
@@ -32,6 +33,7 @@ struct Setting {
   SimulationOptions options;
   Trace trace;  // of a file or made; else the options point to the built-in one
   std::string sizes;
+  bool feed = false;  // how many agents there are is the question
 };
 
 std::unexpected<std::string> wrong(std::string_view option, std::string_view why) {
@@ -45,6 +47,19 @@ Parsed<Nanos> period(std::string_view option, const std::string& text) {
   const auto parsed = parse_period(text);
   if (!parsed) return wrong(option, parsed.error().message);
   return *parsed;
+}
+
+// A period, or none at all.
+Parsed<Nanos> delay(std::string_view option, const std::string& text) {
+  if (text == "0" || text == "0ms" || text == "0s") return Nanos{0};
+  return period(option, text);
+}
+
+Parsed<std::int64_t> within(std::string_view option, std::int64_t value, std::int64_t least,
+                            std::int64_t most) {
+  if (value >= least && value <= most) return value;
+  return wrong(option, fmt::format("from {} to {}, not {}", least, workload::count_text(most),
+                                   workload::count_text(value)));
 }
 
 // "200-4000", or "300".
@@ -155,8 +170,7 @@ Parsed<ProviderConfig> provider_of(const SimulateOptions& asked) {
   const auto amount = [&](std::string_view option, std::optional<std::int64_t> given,
                           Amount by_default) -> Parsed<Amount> {
     if (!given) return none ? by_default : 0;
-    if (*given >= 1 && *given <= kAmountMax) return *given;
-    return wrong(option, fmt::format("from 1 to {}, not {}", kAmountMax, *given));
+    return within(option, *given, 1, kAmountMax);
   };
   const auto rpm = amount("--rpm", asked.rpm, kDefaultRpm);
   if (!rpm) return std::unexpected(rpm.error());
@@ -179,27 +193,29 @@ Parsed<void> read(const SimulateOptions& asked, Setting& setting) {
   SimulationOptions& options = setting.options;
   options.agents = asked.agents.value_or(kDefaultAgents);
   if (auto set = set_demand(asked, setting); !set) return set;
+  for (const auto& checked : {within("--agents", options.agents, 1, SimulationOptions::kAgentsMax),
+                              within("--greedy", asked.greedy, 0, options.agents),
+                              within("--retries", asked.retries, 0, kRetriesMax)}) {
+    if (!checked) return std::unexpected(checked.error());
+  }
   auto provider = provider_of(asked);
   if (!provider) return std::unexpected(provider.error());
   options.provider = std::move(*provider);
   options.model = asked.model.value_or(asked.provider.empty() ? std::string{kDefaultModel} : "");
-  for (const auto& [option, text, into] :
-       {std::tuple{"--duration", &asked.duration, &options.duration},
-        {"--latency", &asked.latency, &options.latency},
-        {"--token-latency", &asked.token_latency, &options.latency_per_token},
-        {"--patience", &asked.patience, &options.patience}}) {
-    const auto parsed = period(option, *text);
+  for (const auto& [parsed, into] :
+       {std::pair{period("--duration", asked.duration), &options.duration},
+        {delay("--latency", asked.latency), &options.latency},
+        {delay("--token-latency", asked.token_latency), &options.latency_per_token},
+        {period("--patience", asked.patience), &options.patience}}) {
     if (!parsed) return std::unexpected(parsed.error());
     *into = *parsed;
-  }
-  if (asked.retries > kRetriesMax) {
-    return wrong("--retries", fmt::format("from 0 to {}, not {}", kRetriesMax, asked.retries));
   }
   options.greedy = asked.greedy;
   options.retries = asked.retries;
   options.hint =
       asked.retry_after ? SimulationOptions::Hint::kRetryAfter : SimulationOptions::Hint::kNone;
   options.seed = asked.seed;
+  setting.feed = asked.feed;
   return {};
 }
 
@@ -244,8 +260,11 @@ std::string limits_text(const ProviderConfig& provider) {
 
 std::vector<std::string> assumptions(const Setting& setting) {
   const SimulationOptions& options = setting.options;
-  std::string fleet = fmt::format("{} agents", workload::count_text(options.agents));
-  if (options.greedy > 0) fleet += fmt::format(", {} of them greedy,", options.greedy);
+  std::string fleet = "agents";
+  if (!setting.feed) fleet = workload::count_text(options.agents) + " agents";
+  if (!setting.feed && options.greedy > 0) {
+    fleet += fmt::format(", {} of them greedy,", workload::count_text(options.greedy));
+  }
   return {
       fmt::format("{} that would each make {} for {}; {}", fleet, rate_text(options.mean_gap),
                   workload::span_text(options.duration), setting.sizes),
@@ -255,6 +274,25 @@ std::vector<std::string> assumptions(const Setting& setting) {
                   workload::span_text(options.latency_per_token),
                   workload::span_text(options.patience), options.seed),
   };
+}
+
+void add_assumed(server::JsonText& json, const Setting& setting) {
+  const SimulationOptions& options = setting.options;
+  json.key("assumed").open('{');
+  if (!setting.feed) {
+    json.key("agents").number(options.agents).key("greedy").number(options.greedy);
+  }
+  json.key("duration_ms").number(server::ceil_ms(options.duration)).key("quota").open('[');
+  for (const LimitConfig& limit : options.provider.limits) server::add_limit_spec(json, limit);
+  json.close(']').key("model").text(options.model);
+  json.key("calls").text(setting.sizes).key("calls_per_minute");
+  json.raw(fmt::format("{:.6g}", 6e10 / static_cast<double>(options.mean_gap.count())));
+  json.key("latency_ms").number(server::ceil_ms(options.latency));
+  json.key("token_latency_ms").number(server::ceil_ms(options.latency_per_token));
+  json.key("patience_ms").number(server::ceil_ms(options.patience));
+  json.key("retries").number(options.retries);
+  json.key("retry_after").boolean(options.hint == SimulationOptions::Hint::kRetryAfter);
+  json.key("seed").number(options.seed).close('}');
 }
 
 Cell heading(const char* text) { return {text, Colour::kFaint, true}; }
@@ -280,10 +318,10 @@ int compare(const SimulateOptions& asked, const Setting& setting) {
                               [&](double done) { bar.show("with Weir", 0.5 + done / 2); });
     if (!weir) return print_failure(weir.error());
   }
+  const std::vector<std::string> given = assumptions(setting);
   if (!asked.report.empty()) {
     std::ofstream file{asked.report, std::ios::binary};
-    file << workload::html_report({"Weir simulation", assumptions(setting)}, options, *direct,
-                                  *weir);
+    file << workload::html_report({"Weir simulation", given}, options, *direct, *weir);
     file.flush();
     if (!file) {
       fmt::print(stderr, "weir: --report: {} cannot be written\n", asked.report);
@@ -292,34 +330,40 @@ int compare(const SimulateOptions& asked, const Setting& setting) {
   }
   if (asked.output == Output::kJson) {
     server::JsonText json;
-    json.open('{').key("agents").number(options.agents);
-    json.key("duration_ms").number(server::ceil_ms(options.duration));
-    json.key("seed").number(options.seed).key("limit").text(weir->limit);
-    json.key("without");
+    json.open('{').key("without").open('{');
     append_json(json, direct->tally);
-    json.key("with");
+    json.close('}').key("with").open('{');
     append_json(json, weir->tally);
+    json.close('}').key("limit").text(weir->limit);
+    add_assumed(json, setting);
     json.close('}');
     fmt::print("{}\n", json.str());
     return kDone;
   }
-  for (const std::string& line : assumptions(setting)) fmt::print("{}\n", line);
+  fmt::print("{}\n", fmt::join(given, "\n"));
   std::vector<std::vector<Cell>> rows{{{}, heading("WITHOUT WEIR"), heading("WITH WEIR")}};
   const Tally* both[] = {&direct->tally, &weir->tally};
   for (auto& line : workload::lines(both)) {
     rows.push_back({{line.label}, right(line.values[0]), right(line.values[1])});
   }
   fmt::print("\n{}", table(rows, isatty(STDOUT_FILENO) != 0));
-  if (!weir->limit.empty()) fmt::print("\nWhat binds is {}.\n", weir->limit);
-  if (!asked.report.empty()) fmt::print("Plots are in {}.\n", asked.report);
+  std::vector<std::string> closing = workload::remarks(weir->tally, options.patience);
+  if (!weir->limit.empty()) closing.insert(closing.begin(), "What binds is " + weir->limit + ".");
+  if (!asked.report.empty()) closing.push_back("Plots are in " + asked.report + ".");
+  if (!closing.empty()) fmt::print("\n{}\n", fmt::join(closing, "\n"));
   return kDone;
 }
 
 std::string feed_sentence(const workload::Feed& feed, const workload::FeedGoal& goal) {
   const std::string wait = workload::span_text(goal.wait_p99);
   if (feed.agents == 0) {
-    return fmt::format("Not even one agent has 99% of its calls served, 99% of them within {}.",
-                       wait);
+    const Tally& alone = feed.curve.front().tally;
+    return fmt::format(
+        "Not even one agent has 99% of its calls served, 99% of them within {}{}.", wait,
+        alone.too_large == 0 ? ""
+                             : fmt::format("; {} are larger than a limit and can never be made",
+                                           workload::percent_text(
+                                               workload::part_of(alone.too_large, alone.wanted))));
   }
   return fmt::format("This quota feeds {}{} agent{}: 99% of their calls are served, 99% within {}.",
                      feed.all ? "at least " : "", workload::count_text(feed.agents),
@@ -348,11 +392,13 @@ int find_feed(const SimulateOptions& asked, const Setting& setting) {
     json.key("wait_p99_ms").number(server::ceil_ms(goal.wait_p99)).key("curve").open('[');
     for (const auto& point : feed->curve) {
       json.open('{').key("agents").number(point.agents).key("fed").boolean(point.fed);
-      json.key("with");
+      json.key("with").open('{');
       append_json(json, point.tally);
-      json.close('}');
+      json.close('}').close('}');
     }
-    json.close(']').close('}');
+    json.close(']');
+    add_assumed(json, setting);
+    json.close('}');
     fmt::print("{}\n", json.str());
     return kDone;
   }
@@ -365,22 +411,22 @@ int find_feed(const SimulateOptions& asked, const Setting& setting) {
                                        heading("429S"),
                                        {}}};
   for (const auto& [agents, tally, fed] : feed->curve) {
-    const auto percent = [](double part) { return fmt::format("{:.1f}%", 100 * part); };
     const auto part = [&](std::uint64_t count) {
-      return percent(static_cast<double>(count) /
-                     static_cast<double>(std::max<std::uint64_t>(1, tally.wanted)));
+      return workload::percent_text(workload::part_of(count, tally.wanted));
     };
+    const WaitHistogram::Spread waits = tally.waits.spread();
     const Colour colour = fed ? Colour::kPlain : Colour::kFaint;
     rows.push_back({right(workload::count_text(agents), colour),
                     right(part(tally.done), colour),
-                    right(percent(tally.quota_used), colour),
-                    right(workload::span_text(tally.waits.percentile(0.5)), colour),
-                    right(workload::span_text(tally.waits.percentile(0.99)), colour),
+                    right(workload::percent_text(tally.quota_used), colour),
+                    right(workload::span_text(waits.p50), colour),
+                    right(workload::span_text(waits.p99), colour),
                     right(part(tally.given_up), colour),
                     right(workload::count_text(static_cast<std::int64_t>(tally.refusals)), colour),
                     {fed ? "fed" : "hungry", colour}});
   }
-  fmt::print("{}\n\n{}", feed_sentence(*feed, goal), table(rows, isatty(STDOUT_FILENO) != 0));
+  fmt::print("{}\n\n{}\n", fmt::join(assumptions(setting), "\n"), feed_sentence(*feed, goal));
+  fmt::print("\n{}", table(rows, isatty(STDOUT_FILENO) != 0));
   return kDone;
 }
 

@@ -34,9 +34,10 @@ TEST_F(SimulateTest, ShowsBothSidesInATableAndIsQuietInAPipe) {
   const Said said = weir({"--duration", "10m"});
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.err, "");
-  for (const char* text : {"50 agents that would each make 6 calls a minute for 10 min",
-                           "WITHOUT WEIR", "WITH WEIR", "429s from the provider", "quota used",
-                           "fairness", "dollars wasted", "What binds is tokens per 1m."}) {
+  for (const char* text :
+       {"50 agents that would each make 6 calls a minute for 10 min", "WITHOUT WEIR", "WITH WEIR",
+        "calls wanted", "429s from the provider", "quota used", "fairness", "dollars wasted",
+        "What binds is tokens per 1m."}) {
     EXPECT_NE(said.out.find(text), std::string::npos) << text << " in:\n" << said.out;
   }
 }
@@ -45,6 +46,8 @@ TEST_F(SimulateTest, HelpHasAnExample) {
   const Said said = weir({"--help"});
   EXPECT_EQ(said.code, 0);
   EXPECT_NE(said.out.find("Example:\n  weir simulate"), std::string::npos);
+  EXPECT_NE(said.out.find("(default 250000 if no limit is given)"), std::string::npos);
+  EXPECT_EQ(said.out.find("Excludes"), std::string::npos);
 }
 
 TEST_F(SimulateTest, TheSameSeedGivesTheSameJson) {
@@ -58,18 +61,49 @@ TEST_F(SimulateTest, TheSameSeedGivesTheSameJson) {
   EXPECT_EQ(json.at("with").at("refusals_429").as_int64(), 0);
   EXPECT_GT(json.at("without").at("refusals_429").as_int64(), 0);
   EXPECT_GE(json.at("with").at("quota_used").to_number<double>(), 0.98);
+  const auto& assumed = json.at("assumed");
+  EXPECT_EQ(assumed.at("agents").as_int64(), 50);
+  EXPECT_EQ(assumed.at("seed").as_int64(), 7);
+  EXPECT_EQ(assumed.at("duration_ms").as_int64(), 600'000);
+  EXPECT_EQ(assumed.at("calls_per_minute").to_number<double>(), 6);
+  EXPECT_EQ(assumed.at("quota").as_array().size(), 1U);
+  EXPECT_EQ(assumed.at("quota").at(0).at("amount").as_int64(), 100);
+}
+
+TEST_F(SimulateTest, SaysWhenAQuotaIsTooSmallForTheFleetOrForACall) {
+  const Said slow = weir({"--duration", "10m", "--max-concurrency", "2"});
+  EXPECT_NE(slow.out.find("Even with Weir "), std::string::npos) << slow.out;
+  EXPECT_EQ(slow.out.find("larger than a limit"), std::string::npos) << slow.out;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--duration", "10m", "--tpm", "100", "--tokens", "200"},
+        {"--duration", "10m", "--tpm", "100", "--tokens", "200", "--feed"}}) {
+    const Said never = weir(arguments);
+    EXPECT_NE(never.out.find("100.0% "), std::string::npos) << never.out;
+    EXPECT_NE(never.out.find("larger than a limit"), std::string::npos) << never.out;
+    EXPECT_EQ(never.out.find("Even with Weir"), std::string::npos) << never.out;
+  }
+}
+
+TEST_F(SimulateTest, AnswersMayTakeNoTime) {
+  const Said said = weir({"--duration", "10m", "--latency", "0", "--token-latency", "0ms"});
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(said.out.find("an answer takes 0 ms and 0 ms a token"), std::string::npos) << said.out;
 }
 
 TEST_F(SimulateTest, FindsOutHowManyAgentsAQuotaFeeds) {
   const Said said = weir({"--feed", "--tpm", "100000", "--duration", "30m", "--wait-p99", "5s"});
   EXPECT_EQ(said.code, 0);
-  EXPECT_TRUE(said.out.starts_with("This quota feeds 1")) << said.out;
+  EXPECT_TRUE(said.out.starts_with("agents that would each make 6 calls a minute for 30 min"))
+      << said.out;
+  EXPECT_NE(said.out.find("\nquota: 100,000 tokens each 1 min\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("\nThis quota feeds 1"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("AGENTS"), std::string::npos);
   EXPECT_NE(said.out.find("hungry"), std::string::npos);
   const auto json = boost::json::parse(weir({"--feed", "--tpm", "100000", "--json"}).out);
   EXPECT_GT(json.at("agents").as_int64(), 5);
   EXPECT_FALSE(json.at("at_least").as_bool());
   EXPECT_GT(json.at("curve").as_array().size(), 5U);
+  EXPECT_EQ(json.at("assumed").at("quota").at(0).at("amount").as_int64(), 100'000);
 }
 
 TEST_F(SimulateTest, ReadsATraceAndAProviderFile) {
@@ -86,7 +120,7 @@ TEST_F(SimulateTest, ReadsATraceAndAProviderFile) {
                           "--duration", "20m", "--latency", "100ms", "--token-latency", "1ms"});
   ASSERT_EQ(said.code, 0) << said.err;
   const auto json = boost::json::parse(said.out);
-  EXPECT_EQ(json.at("agents").as_int64(), 2);
+  EXPECT_EQ(json.at("assumed").at("agents").as_int64(), 2);
   // A call each second, as in the trace.
   EXPECT_NEAR(json.at("with").at("calls_wanted").to_number<double>(), 1200, 5);
   EXPECT_EQ(json.at("with").at("refusals_429").as_int64(), 0);
@@ -105,10 +139,10 @@ TEST_F(SimulateTest, BadNumbersAreWrongUsageThatNamesThem) {
   const std::string bad_trace = write("t.csv", "time_ms,input_tokens,output_tokens\n1,2,x\n");
   const std::string bad_provider = write("p.yaml", "name: p\nlimit: many\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"--agents", "0"}, "agents: from 1 to 100000, not 0"},
-      {{"--agents", "-5"}, "-5"},
-      {{"--agents", "100001"}, "100001"},
-      {{"--greedy", "51"}, "greedy: 51 of 50 agents"},
+      {{"--agents", "0"}, "weir: --agents: from 1 to 100,000, not 0"},
+      {{"--agents", "-5"}, "--agents cannot be \"-5\" (see weir simulate --help)"},
+      {{"--agents", "100001"}, "100,001"},
+      {{"--greedy", "51"}, "--greedy: from 0 to 50, not 51"},
       {{"--duration", "1x"}, "--duration: 1x"},
       {{"--rate", "6"}, "--rate: \"6\""},
       {{"--rate", "-6/m"}, "--rate: \"-6/m\""},
@@ -116,8 +150,8 @@ TEST_F(SimulateTest, BadNumbersAreWrongUsageThatNamesThem) {
       {{"--rate", "1000000/s", "--duration", "1d"}, "calls are to be expected"},
       {{"--tokens", "4000-200"}, "--tokens: \"4000-200\""},
       {{"--output-tokens", "many"}, "--output-tokens: \"many\""},
-      {{"--rpm", "0"}, "--rpm: from 1 to 1000000000000000, not 0"},
-      {{"--tpm", "-1"}, "--tpm: from 1 to 1000000000000000, not -1"},
+      {{"--rpm", "0"}, "--rpm: from 1 to 1,000,000,000,000,000, not 0"},
+      {{"--tpm", "-1"}, "--tpm: from 1 to 1,000,000,000,000,000, not -1"},
       {{"--max-concurrency", "0"}, "--max-concurrency: from 1"},
       {{"--latency", "soon"}, "--latency: soon"},
       {{"--patience", ""}, "--patience"},

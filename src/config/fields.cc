@@ -223,7 +223,7 @@ std::optional<bool> Fields::yes_or_no(std::string_view key) {
 std::optional<std::uint64_t> Fields::bytes(std::string_view key, std::uint64_t most) {
   constexpr std::array<std::pair<std::string_view, unsigned>, 4> kUnits{
       {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}}};
-  const auto value = text(key, "a number of bytes such as 32MiB");
+  const auto value = text(key, "a number of bytes such as 1MiB");
   if (!value) return {};
   const std::size_t digits = std::min(value->find_first_not_of("0123456789"), value->size());
   const auto unit = std::ranges::find(kUnits, std::string_view{*value}.substr(digits),
@@ -233,7 +233,7 @@ std::optional<std::uint64_t> Fields::bytes(std::string_view key, std::uint64_t m
       count > 0 && count <= most >> unit->second) {
     return count << unit->second;
   }
-  mistake(key, fmt::format("must be bytes from 1 to {} such as 32MiB: {}", most, excerpt(*value)));
+  mistake(key, fmt::format("must be bytes from 1 to {} such as 1MiB: {}", most, excerpt(*value)));
   return {};
 }
 

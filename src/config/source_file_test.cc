@@ -66,7 +66,7 @@ TEST(SourceFile, NamesEveryMistakeWithItsPlace) {
       "s.yaml:2:6: url: must begin with https:// or http://",
       "s.yaml:3:8: every: is from 1s to 365d",
       "s.yaml:4:10: timeout: is from 1s to 10m",
-      "s.yaml:5:11: max_body: must be bytes from 1 to 8388608 such as 32MiB: 9MiB",
+      "s.yaml:5:11: max_body: must be bytes from 1 to 8388608 such as 1MiB: 9MiB",
       "s.yaml:6:1: evry: unknown key `evry`; did you mean `every`?",
       "s.yaml:7:11: headers.Host: is written by Weir itself",
       "s.yaml:7:20: headers.Connection: is written by Weir itself",

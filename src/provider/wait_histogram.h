@@ -1,7 +1,7 @@
 // WaitHistogram: how long many waits were, in buckets a sixteenth of their size apart.
 //
-// A plain value without a lock or a clock, of 1.5 KiB. Percentiles are within 3.2% for waits from
-// 1.6 ms to 7,000 s, and within 0.1 ms below.
+// A plain value without a lock or a clock, of 1.7 KiB. Percentiles are within 3.2% for waits from
+// 1.6 ms to 29 h, and within 0.1 ms below.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ class WaitHistogram {
     wait = std::max(wait, Nanos{0});
     ++buckets_[bucket_of(wait)];
     ++count_;
-    sum_ += wait;
+    sum_ += std::min(wait, Nanos::max() - sum_);
     max_ = std::max(max_, wait);
   }
 
   WaitHistogram& operator+=(const WaitHistogram& other) {
     for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
     count_ += other.count_;
-    sum_ += other.sum_;
+    sum_ += std::min(other.sum_, Nanos::max() - sum_);
     max_ = std::max(max_, other.max_);
     return *this;
   }
@@ -51,7 +51,7 @@ class WaitHistogram {
  private:
   static constexpr Nanos kUnit = std::chrono::microseconds{100};
   static constexpr int kSubBits = 4;  // 16 buckets for each doubling
-  static constexpr int kBitsMax = 26;
+  static constexpr int kBitsMax = 30;
   static constexpr std::size_t kBuckets = (kBitsMax - kSubBits + 1) << kSubBits;
 
   static std::size_t bucket_of(Nanos wait) {

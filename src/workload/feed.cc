@@ -24,7 +24,7 @@ Result<Feed> feed(const SimulationOptions& options, const FeedGoal& goal,
     });
     if (!outcome) return std::unexpected(outcome.error());
     const Tally& tally = outcome->tally;
-    const bool fed = tally.waits.percentile(0.99) <= goal.wait_p99 && served(tally) >= goal.served;
+    const bool fed = tally.waits.spread().p99 <= goal.wait_p99 && served(tally) >= goal.served;
     feed.curve.push_back({agents, tally, fed});
     return fed;
   };

@@ -52,15 +52,9 @@ ul{margin:8px 0 0;padding-left:1.2em}li{margin:2px 0}
 h1{font-size:1.5rem}th,td{padding:7px 4px;font-size:.86rem;white-space:normal}}
 )";
 
-std::string percent(double part) { return fmt::format("{:.1f}%", 100 * part); }
-
-double part(std::uint64_t count, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(count) / static_cast<double>(whole);
-}
-
 double wasted(const Tally& tally) {
-  return part(static_cast<std::uint64_t>(tally.wasted_tokens),
-              static_cast<std::uint64_t>(tally.tokens));
+  return part_of(static_cast<std::uint64_t>(tally.wasted_tokens),
+                 static_cast<std::uint64_t>(tally.tokens));
 }
 
 std::string tile(std::string_view label, std::string_view with, std::string_view without) {
@@ -70,25 +64,27 @@ std::string tile(std::string_view label, std::string_view with, std::string_view
 }
 
 std::string tiles(const Tally& direct, const Tally& weir) {
-  const auto p99 = [](const Tally& tally) { return span_text(tally.waits.percentile(0.99)); };
+  const auto p99 = [](const Tally& tally) { return span_text(tally.waits.spread().p99); };
   const auto count = [](std::uint64_t n) { return count_text(static_cast<std::int64_t>(n)); };
   return R"(<div class="tiles">)" +
          tile("tasks finished", count(weir.tasks_done), count(direct.tasks_done)) +
          tile("429s", count(weir.refusals), count(direct.refusals)) +
-         tile("calls given up", percent(part(weir.given_up, weir.asked)),
-              percent(part(direct.given_up, direct.asked))) +
-         tile("tokens wasted", percent(wasted(weir)), percent(wasted(direct))) +
-         tile("quota used", percent(weir.quota_used), percent(direct.quota_used)) +
-         tile("wait, 99%", p99(weir), p99(direct)) + "</div>\n";
+         tile("calls given up", percent_text(part_of(weir.given_up, weir.wanted)),
+              percent_text(part_of(direct.given_up, direct.wanted))) +
+         tile("tokens wasted", percent_text(wasted(weir)), percent_text(wasted(direct))) +
+         tile("quota used", percent_text(weir.quota_used), percent_text(direct.quota_used)) +
+         tile("wait of calls done, 99%", p99(weir), p99(direct)) + "</div>\n";
 }
 
-std::string summary(const Tally& direct, const Tally& weir) {
+std::string summary(const Tally& direct, const Tally& weir, Nanos patience) {
   const auto count = [](std::uint64_t n) { return count_text(static_cast<std::int64_t>(n)); };
-  return fmt::format(
+  std::string text = fmt::format(
       "On the same quota the agents finished {} tasks without Weir and {} with it. The provider's "
       "refusals (429): {} without it, {} with it.",
       count(direct.tasks_done), count(weir.tasks_done), count(direct.refusals),
       count(weir.refusals));
+  for (const std::string& remark : remarks(weir, patience)) text += " " + remark;
+  return text;
 }
 
 // A plot for each side, at one scale.
@@ -226,7 +222,7 @@ std::string html_report(const ReportText& text, const SimulationOptions& options
       "<title>{0}</title><style>{1}</style></head>\n<body><main><h1>{0}</h1>"
       "<p class=\"lead\">{2}</p>{3}{4}{5}<h2>Given</h2><div class=\"card\"><ul>{6}</ul></div>"
       "</main></body></html>\n",
-      escaped(text.title), kStyle, summary(direct.tally, weir.tally),
+      escaped(text.title), kStyle, summary(direct.tally, weir.tally, options.patience),
       tiles(direct.tally, weir.tally), plots(options, direct, weir),
       figures(direct.tally, weir.tally), given);
 }

@@ -109,7 +109,7 @@ class Simulation final : private Alarm {
   void attempt(std::uint32_t index);  // of the provider
   void refused(std::uint32_t index, Nanos retry_after);
   void answered(std::uint32_t index);
-  void give_up(std::uint32_t index);
+  void give_up(std::uint32_t index, Errc why);
   Nanos answer_time(Agent& agent);
   void change_waiting(int by);
   void count(std::uint64_t Interval::* what) {
@@ -140,7 +140,7 @@ class Simulation final : private Alarm {
   bool ringing_ = false;
 
   Outcome outcome_;
-  std::vector<Waits> waits_;               // by interval
+  std::vector<WaitHistogram> waits_;       // by interval
   std::vector<std::vector<double>> used_;  // by limit and interval
   std::vector<double> total_used_;         // by limit
   std::int64_t waiting_ = 0;
@@ -255,7 +255,7 @@ void Simulation::ask(std::uint32_t index) {
   if (mode_ == Mode::kDirect) return attempt(index);
 
   auto route = resource_->route({.agent = agent.name, .model = options_.model});
-  if (!route) return give_up(index);
+  if (!route) return give_up(index, route.error().code);
   agent.route = std::move(*route);
   agent.route->path.acquire_async({.cost = cost(agent).cost,
                                    .agent = agent.name,
@@ -263,7 +263,7 @@ void Simulation::ask(std::uint32_t index) {
                                    .weight = agent.route->weight},
                                   agent.asked_at + options_.patience,
                                   [this, index](Result<Permit> permit) {
-                                    if (!permit) return give_up(index);
+                                    if (!permit) return give_up(index, permit.error().code);
                                     agents_[index].permit = std::move(*permit);
                                     attempt(index);
                                   });
@@ -274,7 +274,7 @@ void Simulation::attempt(std::uint32_t index) {
   const Instant now = time_.now();
   const Decision decision = provider_->admit(cost(agent).cost, now);
   switch (decision.kind) {
-    case Decision::Kind::kNever: return give_up(index);
+    case Decision::Kind::kNever: return give_up(index, Errc::kNeverFits);
     case Decision::Kind::kWait: return refused(index, decision.retry_after);
     case Decision::Kind::kAdmit: break;
   }
@@ -290,7 +290,7 @@ void Simulation::refused(std::uint32_t index, Nanos retry_after) {
   agent.permit = {};
   ++outcome_.tally.refusals;
   count(&Interval::refusals);
-  if (agent.attempts++ == options_.retries) return give_up(index);
+  if (agent.attempts++ == options_.retries) return give_up(index, Errc::kCapacityExhausted);
   // The header has whole seconds.
   Nanos pause = std::chrono::ceil<std::chrono::seconds>(retry_after);
   if (options_.hint == SimulationOptions::Hint::kNone || pause > kRetryAfterMax) {
@@ -300,7 +300,7 @@ void Simulation::refused(std::uint32_t index, Nanos retry_after) {
                                   (1 - 0.25 * next_unit(agent.random)))};
   }
   const Instant again = now + kRefusalLatency + pause;
-  if (again > agent.asked_at + options_.patience) return give_up(index);
+  if (again > agent.asked_at + options_.patience) return give_up(index, Errc::kDeadlineExceeded);
   schedule(index, again);
 }
 
@@ -324,11 +324,12 @@ void Simulation::answered(std::uint32_t index) {
   begin(index);
 }
 
-void Simulation::give_up(std::uint32_t index) {
+void Simulation::give_up(std::uint32_t index, Errc why) {
   Agent& agent = agents_[index];
   change_waiting(-1);
   agent.permit = {};
   ++outcome_.tally.given_up;
+  if (why == Errc::kNeverFits) ++outcome_.tally.too_large;
   count(&Interval::given_up);
   outcome_.tally.wasted_tokens += std::exchange(agent.task_tokens, 0);
   outcome_.tally.wasted_micro_usd += std::exchange(agent.task_micro_usd, 0);
@@ -374,9 +375,10 @@ void Simulation::finish() {
   for (std::size_t i = 0; i < Outcome::kIntervals; ++i) {
     Interval& interval = outcome_.intervals[i];
     if (!used_.empty()) interval.used = used_[tightest][i];
-    interval.wait_p50 = waits_[i].percentile(0.5);
-    interval.wait_p99 = waits_[i].percentile(0.99);
-    outcome_.tally.waits.add(waits_[i]);
+    const WaitHistogram::Spread wait = waits_[i].spread();
+    interval.wait_p50 = wait.p50;
+    interval.wait_p99 = wait.p99;
+    outcome_.tally.waits += waits_[i];
   }
   for (Agent& agent : agents_) {
     // What it did not come to.

@@ -3,57 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <functional>
 
 namespace weir::workload {
 namespace {
 
-using std::chrono::duration_cast;
-
-double part_of(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::string count_with_part(std::uint64_t count, std::uint64_t whole) {
-  return fmt::format("{} ({:.1f}%)", count_text(static_cast<std::int64_t>(count)),
-                     100 * part_of(count, whole));
+  return fmt::format("{} ({})", count_text(static_cast<std::int64_t>(count)),
+                     percent_text(part_of(count, whole)));
 }
 
 }  // namespace
-
-void Waits::add(Nanos wait) {
-  const auto us = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(0, duration_cast<std::chrono::microseconds>(wait).count()));
-  std::size_t index = us;
-  if (us >= kSteps) {
-    const auto doubling = static_cast<std::size_t>(std::bit_width(us)) - 5;  // 1 for [32, 64)
-    index = doubling * kSteps + static_cast<std::size_t>((us >> (doubling - 1)) - kSteps);
-  }
-  ++counts_[std::min(index, counts_.size() - 1)];
-  ++count_;
-}
-
-void Waits::add(const Waits& other) {
-  std::ranges::transform(counts_, other.counts_, counts_.begin(), std::plus{});
-  count_ += other.count_;
-}
-
-Nanos Waits::percentile(double part) const {
-  const auto rank = static_cast<std::uint64_t>(std::ceil(part * static_cast<double>(count_)));
-  std::uint64_t seen = 0;
-  for (std::size_t i = 0; i < counts_.size(); ++i) {
-    seen += counts_[i];
-    if (seen == 0 || seen < rank) continue;
-    if (i < kSteps) return std::chrono::microseconds{i};
-    // The middle of its step.
-    const std::size_t shift = i / kSteps - 1;
-    const std::uint64_t us = (kSteps + i % kSteps) << shift;
-    return std::chrono::microseconds{us + ((std::uint64_t{1} << shift) >> 1U)};
-  }
-  return Nanos{0};
-}
 
 std::vector<double> fair_parts(std::span<const Share> shares) {
   std::vector<double> wanted;
@@ -98,13 +58,15 @@ std::vector<TallyLine> lines(std::span<const Tally* const> tallies) {
     lines.push_back({std::move(label), {}});
     for (const Tally* tally : tallies) lines.back().values.push_back(text(*tally));
   };
+  add("calls wanted",
+      [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.wanted)); });
   add("calls done", [](const Tally& t) { return count_with_part(t.done, t.wanted); });
   add("calls given up", [](const Tally& t) { return count_with_part(t.given_up, t.wanted); });
   add("429s from the provider",
       [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.refusals)); });
-  add("quota used", [](const Tally& t) { return fmt::format("{:.1f}%", 100 * t.quota_used); });
-  add("wait, median", [](const Tally& t) { return span_text(t.waits.percentile(0.5)); });
-  add("wait, 99%", [](const Tally& t) { return span_text(t.waits.percentile(0.99)); });
+  add("quota used", [](const Tally& t) { return percent_text(t.quota_used); });
+  add("wait of calls done, median", [](const Tally& t) { return span_text(t.waits.spread().p50); });
+  add("wait of calls done, 99%", [](const Tally& t) { return span_text(t.waits.spread().p99); });
   add("fairness (1 is best)", [](const Tally& t) { return fmt::format("{:.3f}", t.fairness); });
   if (std::ranges::any_of(tallies, [](const Tally* tally) { return tally->tasks_done > 0; })) {
     add("tasks finished",
@@ -125,23 +87,45 @@ void append_json(server::JsonText& json, const Tally& tally) {
   const auto ms = [](Nanos span) {
     return fmt::format("{:.3f}", static_cast<double>(span.count()) / 1e6);
   };
-  json.open('{');
+  const WaitHistogram::Spread wait = tally.waits.spread();
   json.key("calls_wanted").number(tally.wanted);
   json.key("calls_asked").number(tally.asked);
   json.key("calls_done").number(tally.done);
   json.key("calls_given_up").number(tally.given_up);
+  json.key("calls_too_large").number(tally.too_large);
   json.key("refusals_429").number(tally.refusals);
   json.key("quota_used").raw(fmt::format("{:.6f}", tally.quota_used));
-  json.key("wait_p50_ms").raw(ms(tally.waits.percentile(0.5)));
-  json.key("wait_p99_ms").raw(ms(tally.waits.percentile(0.99)));
+  json.key("wait_p50_ms").raw(ms(wait.p50));
+  json.key("wait_p99_ms").raw(ms(wait.p99));
   json.key("fairness").raw(fmt::format("{:.6f}", tally.fairness));
   json.key("tasks_done").number(tally.tasks_done);
   json.key("tokens").number(tally.tokens);
   json.key("tokens_wasted").number(tally.wasted_tokens);
   json.key("usd").raw(server::amount_text(Unit::kMicroUsd, tally.micro_usd));
   json.key("usd_wasted").raw(server::amount_text(Unit::kMicroUsd, tally.wasted_micro_usd));
-  json.close('}');
 }
+
+std::vector<std::string> remarks(const Tally& tally, Nanos patience) {
+  std::vector<std::string> remarks;
+  if (tally.too_large > 0) {
+    remarks.push_back(fmt::format("{} of the calls are larger than a limit and can never be made.",
+                                  percent_text(part_of(tally.too_large, tally.wanted))));
+  }
+  const double impatient = part_of(tally.given_up - tally.too_large, tally.wanted);
+  if (impatient > 0.01) {
+    remarks.push_back(
+        fmt::format("Even with Weir {} of the calls gave up after {}: this quota is too small for "
+                    "the fleet; --feed says how many agents it feeds.",
+                    percent_text(impatient), span_text(patience)));
+  }
+  return remarks;
+}
+
+double part_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string percent_text(double part) { return fmt::format("{:.1f}%", 100 * part); }
 
 std::string span_text(Nanos span) {
   const double seconds = static_cast<double>(span.count()) / 1e9;

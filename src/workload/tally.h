@@ -3,34 +3,17 @@
 // Plain values of bounded size, however many calls there were.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "provider/wait_histogram.h"
 #include "server/text.h"
 #include "weir/core/cost.h"
 #include "weir/core/time.h"
 
 namespace weir::workload {
-
-// Waiting times, each kept to within 3%.
-class Waits {
- public:
-  void add(Nanos wait);
-  void add(const Waits& other);
-  std::uint64_t count() const { return count_; }
-  // The wait that `part` (in [0, 1]) of all did not exceed; 0 if there were none.
-  Nanos percentile(double part) const;
-
- private:
-  // Microseconds: exact below 32, then 32 steps for each doubling, up to 2^36 (19 h).
-  static constexpr std::size_t kSteps = 32;
-  static constexpr std::size_t kDoublings = 31;
-  std::array<std::uint32_t, kSteps*(kDoublings + 1)> counts_{};
-  std::uint64_t count_ = 0;
-};
 
 // What one agent wished for and what it got, in tokens.
 struct Share {
@@ -49,6 +32,7 @@ struct Tally {
   std::uint64_t asked = 0;
   std::uint64_t done = 0;
   std::uint64_t given_up = 0;
+  std::uint64_t too_large = 0;   // of those given up: more than a limit can ever admit
   std::uint64_t refusals = 0;    // 429s that the provider answered; a call may see several
   std::uint64_t tasks_done = 0;  // to their last call; 0 where tasks are not counted
   Amount tokens = 0;             // of calls done
@@ -57,7 +41,7 @@ struct Tally {
   Amount wasted_micro_usd = 0;
   double quota_used = 0;  // 0 to 1: of what the provider's tightest limit allowed in the time
   double fairness = 1;
-  Waits waits = {};  // of calls done: from asking to being admitted by the provider
+  WaitHistogram waits = {};  // of calls done: from asking to being admitted by the provider
 };
 
 // The closing table: for each line what it shows, and how it reads in each tally.
@@ -67,10 +51,18 @@ struct TallyLine {
 };
 std::vector<TallyLine> lines(std::span<const Tally* const> tallies);
 
-// {"calls_wanted":…, "calls_done":…, …, "wait_p50_ms":…, "usd_wasted":…}
+// Members of an object: "calls_wanted":…, "calls_done":…, …, "usd_wasted":…
 void append_json(server::JsonText& json, const Tally& tally);
 
-// For people: "350 ms", "1.2 s", "4 min 10 s", "1 h"; "12,345"; "$0.42".
+// Why calls were given up even with Weir, a sentence each; none if hardly any was. `patience`: how
+// long they waited.
+std::vector<std::string> remarks(const Tally& tally, Nanos patience);
+
+// 0 if there is no whole.
+double part_of(std::uint64_t part, std::uint64_t whole);
+
+// For people: "75.0%", "350 ms", "1.2 s", "4 min 10 s", "1 h"; "12,345"; "$0.42".
+std::string percent_text(double part);
 std::string span_text(Nanos span);
 std::string count_text(std::int64_t count);
 std::string usd_text(Amount micro_usd);

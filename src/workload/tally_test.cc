@@ -7,29 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(WaitsTest, PercentilesAreWithinThreePercent) {
-  Waits waits;
-  for (int ms = 1; ms <= 10'000; ++ms) waits.add(std::chrono::milliseconds{ms});
-  for (double part : {0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0}) {
-    EXPECT_NEAR(static_cast<double>(waits.percentile(part).count()) / 1e6, part * 10'000,
-                part * 300);
-  }
-  EXPECT_EQ(waits.count(), 10'000U);
-}
-
-TEST(WaitsTest, NoWaitIsNoWaitAndTheLongestIsKept) {
-  Waits waits;
-  EXPECT_EQ(waits.percentile(0.99), 0s);
-  for (int i = 0; i < 99; ++i) waits.add(0s);
-  waits.add(24h * 400);
-  EXPECT_EQ(waits.percentile(0.99), 0s);
-  EXPECT_GT(waits.percentile(1), 18h);
-  Waits sum;
-  sum.add(waits);
-  sum.add(waits);
-  EXPECT_EQ(sum.count(), 200U);
-}
-
 TEST(FairnessTest, EqualPartsAreFairAndOneForAllIsNot) {
   EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{}), 1);
   EXPECT_DOUBLE_EQ(fairness(std::vector<Share>{{10, 0}, {10, 0}}), 1);
@@ -62,23 +39,41 @@ TEST(TallyTest, TheTableAndTheJsonSayTheSame) {
   std::string text;
   for (const TallyLine& line : lines(one)) text += line.label + ": " + line.values.at(0) + "\n";
   EXPECT_EQ(text,
+            "calls wanted: 2,000\n"
             "calls done: 1,500 (75.0%)\n"
             "calls given up: 400 (20.0%)\n"
             "429s from the provider: 12,345\n"
             "quota used: 98.7%\n"
-            "wait, median: 1.5 s\n"
-            "wait, 99%: 1.5 s\n"
+            "wait of calls done, median: 1.5 s\n"
+            "wait of calls done, 99%: 1.5 s\n"
             "fairness (1 is best): 0.950\n"
             "tasks finished: 250\n"
             "tokens put to use: 2,900,000\n"
             "dollars wasted: $0.42 of $7.50\n");
   server::JsonText json;
+  json.open('{');
   append_json(json, tally);
+  json.close('}');
   EXPECT_TRUE(json.str().starts_with(
       R"({"calls_wanted":2000,"calls_asked":1900,"calls_done":1500,"calls_given_up":400,)"
-      R"("refusals_429":12345,"quota_used":0.987000,"wait_p50_ms":1)"))
+      R"("calls_too_large":0,"refusals_429":12345,"quota_used":0.987000,"wait_p50_ms":1)"))
       << json.str();
   EXPECT_TRUE(json.str().ends_with(R"("usd":7.5,"usd_wasted":0.42})")) << json.str();
+}
+
+TEST(TallyTest, CallsGivenUpWithWeirAreExplained) {
+  Tally tally{.wanted = 1'000, .asked = 1'000, .done = 990, .given_up = 10};
+  EXPECT_TRUE(remarks(tally, 1min).empty());
+  tally.given_up = 104;
+  ASSERT_EQ(remarks(tally, 1min).size(), 1U);
+  EXPECT_TRUE(remarks(tally, 1min)[0].starts_with(
+      "Even with Weir 10.4% of the calls gave up after 1 min: this quota is too small"));
+  tally.too_large = 104;
+  EXPECT_EQ(remarks(tally, 1min),
+            std::vector<std::string>{
+                "10.4% of the calls are larger than a limit and can never be made."});
+  tally.given_up = 208;
+  EXPECT_EQ(remarks(tally, 1min).size(), 2U);
 }
 
 TEST(TallyTest, SpansAndCountsReadWell) {
