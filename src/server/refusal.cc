@@ -13,7 +13,7 @@ std::string_view quota_unit(Unit unit) {
 }
 
 // A name of ours inside a structured field's quotes.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -36,7 +36,7 @@ std::string refusal_fields(const Refusal& refusal) {
   const GateMetrics metrics = refusal.gate->metrics();
   if (refusal.limit >= metrics.limits.size()) return fields;
   const LimitStatus& limit = metrics.limits[refusal.limit];
-  const std::string called = quoted(limit.name);
+  const std::string called = in_quotes(limit.name);
   fmt::format_to(std::back_inserter(fields), "RateLimit: {};r={};t={}\r\n", called,
                  std::max<Amount>(limit.available, 0), ceil_seconds(refusal.retry_after));
   fmt::format_to(std::back_inserter(fields), "RateLimit-Policy: {};q={};qu=\"{}\"", called,

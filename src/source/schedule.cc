@@ -129,6 +129,14 @@ void Schedule::wait(const SourcePtr& source) {
   busy_.insert(source->domain);
 }
 
+// A source and its domain hold each other.
+Schedule::~Schedule() {
+  for (const auto& [host, domain] : domains_) {
+    domain->waiting.clear();
+    domain->queued.clear();
+  }
+}
+
 void Schedule::come_due(Instant now) {
   while (!later_.empty() && (*later_.begin())->due <= now) {
     const SourcePtr source = *later_.begin();

@@ -131,6 +131,7 @@ class Schedule {
   static constexpr Nanos kTooLate = std::chrono::seconds{5};
 
   Schedule(Resources& resources, const Clock& clock) : resources_(resources), clock_(clock) {}
+  ~Schedule();
 
   // Due at once; one of the same name is replaced and leaves its last result. Fails with
   // kCapacityExhausted when there are kSourcesMax.
