@@ -88,6 +88,12 @@ class PostgresqlSourceStore final : public SourceStore {
     db_.run("UPDATE weir_source_schema SET version = version; COMMIT");
   }
 
+  // By itself a server gives a lock back some time after the connection has ended.
+  ~PostgresqlSourceStore() override {
+    db_.renew();
+    db_.run("SELECT pg_advisory_unlock(hashtext('weir_sources'))");
+  }
+
   Outcome<void> outcome() const { return db_.outcome(); }
 
   Outcome<void> load(const std::function<void(SourceRow)>& each) override {
