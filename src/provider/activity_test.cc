@@ -222,7 +222,8 @@ TEST_F(ActivityTest, ShowsTwelveAgentsAndTheRestAsOne) {
 TEST_F(ActivityTest, ForgetsIdleAgentsForNewOnesAndCountsTooManyTogether) {
   std::vector<Activity::Visit> held;
   for (std::size_t i = 0; i < Activity::kAgentsMax + 5; ++i) {
-    held.push_back(arrive("agent-" + std::to_string(i)));
+    const std::string agent = "agent-" + std::to_string(i);
+    held.push_back(arrive(agent));
     held.back().admitted(time.now(), Holds::kSomething);
   }
   EXPECT_EQ(view().agents_total, Activity::kAgentsMax + 1) << "those too many are one";
@@ -237,7 +238,8 @@ TEST_F(ActivityTest, ForgetsIdleAgentsForNewOnesAndCountsTooManyTogether) {
 TEST_F(ActivityTest, TheQueueIsShownTheLongestWaitFirst) {
   std::vector<Activity::Visit> waiting;
   for (int i = 0; i < 30; ++i) {
-    waiting.push_back(arrive("agent-" + std::to_string(i), i));
+    const std::string agent = "agent-" + std::to_string(i);
+    waiting.push_back(arrive(agent, i));
     waiting.back().queued(time.now());
     time.advance(1s);
   }
