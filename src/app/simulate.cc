@@ -10,6 +10,7 @@
 #include "app/commands.h"
 #include "app/table.h"
 #include "server/limit_spec.h"
+#include "server/text.h"
 #include "workload/feed.h"
 #include "workload/report.h"
 
@@ -253,7 +254,7 @@ std::string limits_text(const ProviderConfig& provider) {
             : workload::count_text(spec.amount) + " " + std::string{name(spec.unit)};
     if (!text.empty()) text += ", ";
     text += amount;
-    if (spec.unit != Unit::kSlots) text += " each " + workload::span_text(spec.period);
+    if (spec.unit != Unit::kSlots) text += " each " + server::span_text(spec.period);
   }
   return text.empty() ? "no limits" : text;
 }
@@ -267,12 +268,11 @@ std::vector<std::string> assumptions(const Setting& setting) {
   }
   return {
       fmt::format("{} that would each make {} for {}; {}", fleet, rate_text(options.mean_gap),
-                  workload::span_text(options.duration), setting.sizes),
+                  server::span_text(options.duration), setting.sizes),
       fmt::format("quota: {}", limits_text(options.provider)),
       fmt::format("an answer takes {} and {} a token; a call waits {} at most; seed {}",
-                  workload::span_text(options.latency),
-                  workload::span_text(options.latency_per_token),
-                  workload::span_text(options.patience), options.seed),
+                  server::span_text(options.latency), server::span_text(options.latency_per_token),
+                  server::span_text(options.patience), options.seed),
   };
 }
 
@@ -355,7 +355,7 @@ int compare(const SimulateOptions& asked, const Setting& setting) {
 }
 
 std::string feed_sentence(const workload::Feed& feed, const workload::FeedGoal& goal) {
-  const std::string wait = workload::span_text(goal.wait_p99);
+  const std::string wait = server::span_text(goal.wait_p99);
   if (feed.agents == 0) {
     const Tally& alone = feed.curve.front().tally;
     return fmt::format(
@@ -419,8 +419,8 @@ int find_feed(const SimulateOptions& asked, const Setting& setting) {
     rows.push_back({right(workload::count_text(agents), colour),
                     right(part(tally.done), colour),
                     right(workload::percent_text(tally.quota_used), colour),
-                    right(workload::span_text(waits.p50), colour),
-                    right(workload::span_text(waits.p99), colour),
+                    right(server::span_text(waits.p50), colour),
+                    right(server::span_text(waits.p99), colour),
                     right(part(tally.given_up), colour),
                     right(workload::count_text(static_cast<std::int64_t>(tally.refusals)), colour),
                     {fed ? "fed" : "hungry", colour}});

@@ -13,15 +13,6 @@ namespace {
 
 using Severity = Warning::Severity;
 
-std::string span_text(Nanos span) {
-  const double seconds = std::chrono::duration<double>{span}.count();
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
-  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 std::string percent(double part) { return fmt::format("{:.0f}%", 100 * part); }
 
 std::string called(const LimitView& limit) {

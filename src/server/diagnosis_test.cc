@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "store/journal.h"
+
 namespace weir::server {
 namespace {
 
@@ -85,7 +87,7 @@ TEST_F(DiagnosisTest, TheApisSlownessIsNotOurs) {
   const Warning warning = only();
   EXPECT_EQ(warning.code, "api_slow");
   EXPECT_EQ(warning.text,
-            "The API takes 5.0 s, 2.5 times as long as in the last hour (2.0 s). Calls wait 30 ms "
+            "The API takes 5 s, 2.5 times as long as in the last hour (2 s). Calls wait 30 ms "
             "for quota: it is not us.");
 }
 
@@ -227,7 +229,7 @@ TEST_F(DiagnosisTest, ABudgetThatEndsTooSoonIsToldBefore) {
   api().limits.push_back(budget);
   EXPECT_EQ(only().code, "budget_ends");
   EXPECT_EQ(only().severity, Severity::kInfo);
-  EXPECT_EQ(only().text, "At this pace \"budget\" ends in 3.0 h, 2.0 h before it resets.");
+  EXPECT_EQ(only().text, "At this pace \"budget\" ends in 3 h, 2 h before it resets.");
   api().limits[0].ends_in = 20min;
   EXPECT_EQ(only().severity, Severity::kWarning);
 }
@@ -251,6 +253,11 @@ TEST_F(DiagnosisTest, SourcesThatAreLateSayWhatToChange) {
   EXPECT_EQ(only().code, "sources_late");
   EXPECT_EQ(only().text,
             "6 of 9 sources are due and wait for quota, the longest for 4 min (example.com).");
+}
+
+TEST_F(DiagnosisTest, AStoreThatIsOpenIsNothingToSay) {
+  live.store.state = name(store::JournalStatus::State::kOpen);
+  EXPECT_EQ(codes(), "");
 }
 
 TEST_F(DiagnosisTest, IsBounded) {

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <array>
+#include <cmath>
 
 namespace weir::server {
 namespace {
@@ -73,6 +74,22 @@ std::string amount_text(Unit unit, Amount amount) {
 }
 
 std::string_view unit_text(Unit unit) { return unit == Unit::kMicroUsd ? "usd" : name(unit); }
+
+std::string span_text(Nanos span) {
+  const double seconds = static_cast<double>(span.count()) / 1e9;
+  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 0.01) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 10) return fmt::format("{:.2g} s", seconds);
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  const auto whole = std::llround(seconds);
+  const auto parts = [](long long large, const char* unit, long long small, const char* rest) {
+    return small == 0 ? fmt::format("{} {}", large, unit)
+                      : fmt::format("{} {} {} {}", large, unit, small, rest);
+  };
+  if (whole < 3600) return parts(whole / 60, "min", whole % 60, "s");
+  return parts(whole / 3600, "h", whole / 60 % 60, "min");
+}
 
 std::string iso_time(CalendarTime at) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(at);

@@ -76,6 +76,9 @@ std::string amount_text(Unit unit, Amount amount);
 // The unit as users see it: micro_usd is "usd".
 std::string_view unit_text(Unit unit);
 
+// For people: "350 ms", "4.2 s", "4 min 10 s", "3 h 5 min".
+std::string span_text(Nanos span);
+
 // "2026-11-15T22:46:09.120Z"
 std::string iso_time(CalendarTime at);
 // "Sun, 15 Nov 2026 22:46:09 GMT"

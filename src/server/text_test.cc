@@ -128,5 +128,19 @@ TEST(Text, RoundsWaitsUp) {
   EXPECT_EQ(ceil_seconds(60s), 60);
 }
 
+TEST(SpanText, IsAsLongAsItIsWorth) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(span_text(0s), "0 ms");
+  EXPECT_EQ(span_text(4200us), "4.2 ms");
+  EXPECT_EQ(span_text(350ms), "350 ms");
+  EXPECT_EQ(span_text(12'340ms), "12.3 s");
+  EXPECT_EQ(span_text(1s), "1 s");
+  EXPECT_EQ(span_text(59'960ms), "60 s");
+  EXPECT_EQ(span_text(1min), "1 min");
+  EXPECT_EQ(span_text(24h), "24 h");
+  EXPECT_EQ(span_text(250s), "4 min 10 s");
+  EXPECT_EQ(span_text(3h + 5min), "3 h 5 min");
+}
+
 }  // namespace
 }  // namespace weir::server

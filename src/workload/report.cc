@@ -64,7 +64,7 @@ std::string tile(std::string_view label, std::string_view with, std::string_view
 }
 
 std::string tiles(const Tally& direct, const Tally& weir) {
-  const auto p99 = [](const Tally& tally) { return span_text(tally.waits.spread().p99); };
+  const auto p99 = [](const Tally& tally) { return server::span_text(tally.waits.spread().p99); };
   const auto count = [](std::uint64_t n) { return count_text(static_cast<std::int64_t>(n)); };
   return R"(<div class="tiles">)" +
          tile("tasks finished", count(weir.tasks_done), count(direct.tasks_done)) +

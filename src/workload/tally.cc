@@ -65,8 +65,10 @@ std::vector<TallyLine> lines(std::span<const Tally* const> tallies) {
   add("429s from the provider",
       [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.refusals)); });
   add("quota used", [](const Tally& t) { return percent_text(t.quota_used); });
-  add("wait of calls done, median", [](const Tally& t) { return span_text(t.waits.spread().p50); });
-  add("wait of calls done, 99%", [](const Tally& t) { return span_text(t.waits.spread().p99); });
+  add("wait of calls done, median",
+      [](const Tally& t) { return server::span_text(t.waits.spread().p50); });
+  add("wait of calls done, 99%",
+      [](const Tally& t) { return server::span_text(t.waits.spread().p99); });
   add("fairness (1 is best)", [](const Tally& t) { return fmt::format("{:.3f}", t.fairness); });
   if (std::ranges::any_of(tallies, [](const Tally* tally) { return tally->tasks_done > 0; })) {
     add("tasks finished",
@@ -116,7 +118,7 @@ std::vector<std::string> remarks(const Tally& tally, Nanos patience) {
     remarks.push_back(
         fmt::format("Even with Weir {} of the calls gave up after {}: this quota is too small for "
                     "the fleet; --feed says how many agents it feeds.",
-                    percent_text(impatient), span_text(patience)));
+                    percent_text(impatient), server::span_text(patience)));
   }
   return remarks;
 }
@@ -126,22 +128,6 @@ double part_of(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string percent_text(double part) { return fmt::format("{:.1f}%", 100 * part); }
-
-std::string span_text(Nanos span) {
-  const double seconds = static_cast<double>(span.count()) / 1e9;
-  if (seconds < 0.0005) return "0 ms";
-  if (seconds < 0.01) return fmt::format("{:.1f} ms", seconds * 1e3);
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 10) return fmt::format("{:.2g} s", seconds);
-  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
-  const auto whole = std::llround(seconds);
-  const auto parts = [](long long large, const char* unit, long long small, const char* rest) {
-    return small == 0 ? fmt::format("{} {}", large, unit)
-                      : fmt::format("{} {} {} {}", large, unit, small, rest);
-  };
-  if (whole < 3600) return parts(whole / 60, "min", whole % 60, "s");
-  return parts(whole / 3600, "h", whole / 60 % 60, "min");
-}
 
 std::string count_text(std::int64_t count) {
   std::string digits = std::to_string(count);

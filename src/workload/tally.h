@@ -61,9 +61,8 @@ std::vector<std::string> remarks(const Tally& tally, Nanos patience);
 // 0 if there is no whole.
 double part_of(std::uint64_t part, std::uint64_t whole);
 
-// For people: "75.0%", "350 ms", "1.2 s", "4 min 10 s", "1 h"; "12,345"; "$0.42".
+// For people: "75.0%"; "12,345"; "$0.42".
 std::string percent_text(double part);
-std::string span_text(Nanos span);
 std::string count_text(std::int64_t count);
 std::string usd_text(Amount micro_usd);
 
