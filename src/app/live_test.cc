@@ -209,6 +209,24 @@ TEST_F(LiveTest, TheHistoryIsThatOfAnHourOrADay) {
   EXPECT_EQ(get("/v1/history/nobody").status, 404);
 }
 
+TEST_F(LiveTest, TheBusiestComeFirst) {
+  for (const char* name : {"a", "b", "c"}) {
+    provider(name,
+             std::string{"name: "} + name + "\ndomain: " + name + ".com\nmax_concurrency: 1\n");
+  }
+  start();
+  const std::string b = acquire(R"({"resource":"b"})").permit();
+  const std::string c = acquire(R"({"resource":"c"})").permit();
+  auto waits = acquire_waiting(R"({"resource":"c","wait_ms":60000})");
+  until_waiting("c", 1);
+  std::string order;
+  const json::value now = live();
+  for (const json::value& one : now.at("resources").as_array()) order += one.at("name").as_string();
+  EXPECT_EQ(order, "cba") << "who waits, who is under way, the rest";
+  put_back(c);
+  EXPECT_EQ(waits.get().status, 200);
+}
+
 TEST_F(LiveTest, LiveAndPointsComeToWhoAsksForThem) {
   provider("api", kSlots);
   start();
@@ -375,6 +393,20 @@ TEST_F(LiveProxyTest, A429IsToldAndTheLoweredPaceIsAWarning) {
   EXPECT_NE(get("/v1/news").response.body.find(R"("limit":"pace","from":600,"to":300)"),
             std::string::npos);
   EXPECT_EQ(resource().at("minute").at("admitted"), 1) << "one call, though it was sent twice";
+
+  // A step of the day is the sum of its steps of 10 s, or the most in them.
+  time.advance(110s);
+  const json::value hour = get("/v1/history/openai").json;
+  const json::value day = get("/v1/history/openai?span=24h").json;
+  for (const char* column : {"admitted", "refused", "limited", "reduced", "recovered", "tokens"}) {
+    std::int64_t sum = 0;
+    for (const json::value& step : hour.at(column).as_array()) sum += step.as_int64();
+    EXPECT_EQ(day.at(column).at(0), sum) << column;
+  }
+  EXPECT_EQ(day.at("limited").at(0), 1);
+  EXPECT_EQ(day.at("reduced").at(0), 1);
+  EXPECT_GE(day.at("recovered").at(0).as_int64(), 1);
+  EXPECT_EQ(day.at("waiting").at(0), 1);
 }
 
 TEST_F(LiveProxyTest, AnExhaustedQuotaIsAStateWithItsReason) {
