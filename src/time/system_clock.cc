@@ -32,9 +32,9 @@ Sample sample() {
   Sample best{};
   std::uint64_t narrowest = ~std::uint64_t{0};
   for (int i = 0; i < 64; ++i) {
-    const std::uint64_t before = __rdtsc();
+    const std::uint64_t before = __builtin_ia32_rdtsc();
     const std::int64_t ns = read_clock(CLOCK_MONOTONIC).count();
-    const std::uint64_t width = __rdtsc() - before;
+    const std::uint64_t width = __builtin_ia32_rdtsc() - before;
     if (width >= narrowest) continue;
     narrowest = width;
     best = {before + width / 2, ns};
