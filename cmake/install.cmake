@@ -1,5 +1,5 @@
-# `cmake --install`: headers, static libraries, a CMake package and a pkg-config file, all of which
-# may be moved together after installation.
+# `cmake --install`: the program, headers, static libraries, a CMake package and a pkg-config file,
+# all of which may be moved together after installation.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -17,6 +17,10 @@ endif()
 if(WEIR_FLEET)
   install(TARGETS weir_net weir_redis weir_bus weir_fleet EXPORT weirFleetTargets FILE_SET HEADERS)
   install(EXPORT weirFleetTargets NAMESPACE weir:: DESTINATION ${package_dir})
+endif()
+
+if(WEIR_DAEMON)
+  install(TARGETS weir_program)
 endif()
 
 configure_package_config_file(cmake/weirConfig.cmake.in weirConfig.cmake
