@@ -29,6 +29,7 @@ void UpstreamPool::sweep() {
   const std::vector<std::shared_ptr<UpstreamConnection>> all{loop_->connections.begin(),
                                                              loop_->connections.end()};
   for (const auto& connection : all) connection->sweep(now);
+  loop_->forget_hosts(now);
 }
 
 std::size_t UpstreamPool::idle() const { return loop_->idle; }

@@ -1,6 +1,7 @@
 #include "net/upstream_connection.h"
 
 #include <boost/asio/post.hpp>
+#include <unordered_set>
 #include <utility>
 
 #include "net/host.h"
@@ -52,10 +53,19 @@ void UpstreamHost::resolve(UpstreamConnection& connection) {
 }
 
 UpstreamHost& UpstreamLoop::host_of(const Origin& origin) {
-  for (const auto& host : hosts) {
-    if (host->origin.tls == origin.tls && host->origin.authority == origin.authority) return *host;
-  }
-  return *hosts.emplace_back(std::make_unique<UpstreamHost>(*this, origin));
+  const auto known = hosts.find(ByHostKey::View{origin.authority, origin.tls});
+  if (known != hosts.end()) return known->second;
+  return hosts.try_emplace({origin.authority, origin.tls}, *this, origin).first->second;
+}
+
+void UpstreamLoop::forget_hosts(Instant now) {
+  std::unordered_set<const UpstreamHost*> used;
+  for (const auto& connection : connections) used.insert(&connection->host_);
+  std::erase_if(hosts, [&](const auto& entry) {
+    const UpstreamHost& host = entry.second;
+    const bool known = now < host.known_until && !is_address(host.origin.host);
+    return !known && host.waiting.empty() && !used.contains(&host);
+  });
 }
 
 UpstreamConnection& UpstreamLoop::new_connection(UpstreamHost& host) {

@@ -6,9 +6,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/upstream.h"
@@ -57,14 +59,23 @@ struct UpstreamLoop : std::enable_shared_from_this<UpstreamLoop> {
       : io(the_io), clock(the_clock), tls(std::move(the_tls)), options(the_options) {}
 
   UpstreamHost& host_of(const Origin& origin);
+  // Those without a connection whose addresses are not known any more.
+  void forget_hosts(Instant now);
   UpstreamConnection& new_connection(UpstreamHost& host);
+
+  using HostKey = std::pair<std::string, bool>;  // authority, and whether by TLS
+  struct ByHostKey {
+    using is_transparent = void;
+    using View = std::pair<std::string_view, bool>;
+    bool operator()(const View& a, const View& b) const { return a < b; }
+  };
 
   boost::asio::io_context& io;
   const Clock& clock;
   const std::shared_ptr<TlsClient> tls;
   const UpstreamPool::Options options;
   boost::asio::ip::tcp::resolver resolver{io};
-  std::vector<std::unique_ptr<UpstreamHost>> hosts;  // few: only configuration names any
+  std::map<HostKey, UpstreamHost, ByHostKey> hosts;
   std::list<std::shared_ptr<UpstreamConnection>> connections;
   std::size_t idle = 0;
   std::vector<char> received = std::vector<char>(UpstreamPool::kReadBytes);  // by whichever reads

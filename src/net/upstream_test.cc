@@ -3,6 +3,7 @@
 
 #include <future>
 
+#include "net/upstream_connection.h"
 #include "net/upstream_for_test.h"
 
 namespace weir::net {
@@ -403,6 +404,26 @@ TEST_F(UpstreamTest, ReachesAnIpv6Address) {
   RawServer server{echo, nullptr, AF_INET6};
   EXPECT_TRUE(fetch(server.origin("[::1]"), get()).ended);
   pool_.reset();
+}
+
+TEST_F(UpstreamTest, HostsThatNobodyCallsAnyMoreAreForgotten) {
+  const auto loop = std::make_shared<UpstreamLoop>(io_, time_, nullptr, Options{});
+  const auto host = [&](const char* url) -> UpstreamHost& {
+    return loop->host_of(*Origin::parse(url));
+  };
+  EXPECT_EQ(&host("http://127.0.0.1:1"), &host("http://127.0.0.1:1"));
+  EXPECT_NE(&host("http://a.example:443"), &host("https://a.example:443"));
+  host("http://known.example").known_until = time_.now() + 1s;
+  loop->new_connection(host("http://called.example"));
+  EXPECT_EQ(loop->hosts.size(), 5U);
+  loop->forget_hosts(time_.now());
+  EXPECT_EQ(loop->hosts.size(), 2U);
+  time_.advance(1s);
+  loop->forget_hosts(time_.now());
+  ASSERT_EQ(loop->hosts.size(), 1U);
+  loop->connections.front()->close();
+  loop->forget_hosts(time_.now());
+  EXPECT_TRUE(loop->hosts.empty());
 }
 
 }  // namespace
