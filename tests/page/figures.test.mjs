@@ -25,7 +25,7 @@ test('figures move by events alone, and nothing is asked elsewhere', async (t) =
   const gauges = page.getByTestId('gauge');
   await h.reads(gauges, /requests per 1s[^]*0%[^]*5 of 5 left/);
   await h.reads(gauges, /slots[^]*0%[^]*0 of 4 in use/);
-  await page.getByTestId('no-traffic').waitFor();
+  await h.reads(page.getByTestId('no-traffic'), /"slots":0/); // nothing to release
   await page.getByRole('img', { name: /No calls in the last minute/ }).waitFor();
   await page.waitForLoadState('load');
   await page.evaluate(() => (document.body.marked = true));
@@ -73,6 +73,38 @@ test('tells our own congestion from a slow API, and says what to change', async 
   await h.reads(page.getByTestId('journey-api'), /1\.[5-9] s/);
   await h.reads(page.getByTestId('journey-wait'), /(^|\D)\d{1,2} ms|0 ms/);
   assert.equal(await warning(page, 'congestion').filter({ hasText: /^\s*slow/ }).count(), 0);
+});
+
+test('failures of the API, refusals and a queue that stands are not quiet', async (t) => {
+  const fake = await h.fake_provider(t);
+  const weir = await h.Weir.start(t, [
+    h.provider('down', { url: 'http://127.0.0.1:1' }, { limits: [second('requests', 50, 50)] }),
+    h.provider('full', fake, { limits: [{ unit: 'requests', amount: 1, per: '1h' }] }),
+    h.provider('stuck', fake, { limits: [{ unit: 'requests', amount: 3, per: '1h' }] }),
+  ]);
+  const page = await h.open(t, `${weir.url}/#/provider/down`);
+  for (let i = 0; i < 5; ++i) assert.equal(await h.call(weir, 'down', 'planner-1'), 502);
+  for (let i = 0; i < 12; ++i) await h.post(weir, '/v1/acquire', { resource: 'full' });
+  for (let i = 0; i < 3; ++i) await h.post(weir, '/v1/acquire', { resource: 'stuck' });
+  const end = new AbortController();
+  t.after(() => end.abort());
+  h.post(weir, '/v1/acquire', { resource: 'stuck', wait_ms: 60_000 }, end).catch(() => {});
+
+  const verdict = page.getByTestId('verdict');
+  const note = (name) => page.locator(`[data-testid=provider-link][data-name=${name}]`);
+  await h.reads(verdict, /The API fails\. In the last minute 5 of 5 calls/);
+  await h.reads(warning(page, 'api_failing'), /down[^]*it is not us/);
+  await h.reads(note('down'), /5 failed/);
+
+  await note('full').click();
+  await h.reads(verdict, /Refused by us\. In the last minute 11 of 12 calls/);
+  await h.reads(page.getByTestId('gauge'), /refuses calls/);
+  await h.reads(note('full'), /11 refused/);
+  const [first] = await page.getByTestId('warning').allInnerTexts();
+  assert.match(first, /full/, 'of the one on show, though another is worse');
+
+  await note('stuck').click();
+  await h.reads(verdict, /Slow because of us\. 1 call waits\. The longest has waited for \d/);
 });
 
 test('names the limit that binds, who uses it, who waits and who waited longest', async (t) => {

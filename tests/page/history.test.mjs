@@ -14,6 +14,7 @@ const daemon = h.PageDaemon.start({ after }, [
     limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
     budget: { usd: 40.6, per: '1d' },
   },
+  { name: 'spent', domain: 'spent.example.com', budget: { usd: 0.01, per: '1d' } },
 ]);
 
 // When the first figure was on the screen, in ms since the navigation began.
@@ -33,7 +34,26 @@ test("tells when the day's budget will have ended", async (t) => {
   assert.match(forecast, /resets tomorrow at 00:00/);
   const warning = page.locator('[data-testid=warning][data-code=budget_ends]');
   const told = await h.reads(warning, /anthropic/);
-  assert.match(told, /At this pace .* ends in 3\.\d h, 6\.\d h before it resets/);
+  assert.match(told, /At this pace .* ends in 3 h \d+ min, 6 h \d+ min before it resets/);
+});
+
+test('a budget that holds calls has ended, and nothing is foretold of it', async (t) => {
+  const { url } = await daemon;
+  const page = await h.open(t, `${url}/#/provider/spent`);
+  const body = { resource: 'spent', cost: { usd: 0.004 }, wait_ms: 60_000 };
+  for (let i = 0; i < 2; ++i) {
+    await h.post({ url }, '/v1/acquire', body);
+    await (await daemon).pass(60);
+  }
+  await page.getByTestId('forecast').waitFor();
+  const end = new AbortController();
+  t.after(() => end.abort());
+  h.post({ url }, '/v1/acquire', body, end).catch(() => {});
+  await h.eventually(async () => {
+    await (await daemon).pass(1);
+    return (await page.getByTestId('forecast').count()) === 0;
+  }, 'no forecast', 15_000);
+  await h.reads(page.getByTestId('gauge'), /80%\s+holds calls[^]*resets tomorrow at 00:00/);
 });
 
 test('a day is on the screen within half a second', async (t) => {
@@ -69,7 +89,7 @@ test('says that the API is slower than usual, and that it is not us', async (t) 
   }
   await (await daemon).pass(1);
   const told = await h.reads(page.locator('[data-testid=warning][data-code=api_slow]'), /API/);
-  assert.match(told, /The API takes 90 s, \d+\.\d times as long[^]*it is not us/);
+  assert.match(told, /The API takes 1 min 30 s, \d+\.\d times as long[^]*it is not us/);
   await page.locator('[data-testid=verdict][data-cause=api]').waitFor();
 });
 

@@ -21,6 +21,11 @@ const busy = (async () => {
     h.provider('resting', fake, { limit: 5, period: '1m' }),
   ]);
   await h.post(weir, '/v1/resources/resting/pause');
+  const end = new AbortController();
+  after(() => end.abort());
+  const model = 'meta-llama/llama-3.1-405b-instruct:free/a-variant-with-a-name-of-its-own';
+  const patient = { resource: 'resting', agent: names[2], model, wait_ms: 600_000 };
+  h.post(weir, '/v1/acquire', patient, end).catch(() => {});
   for (const name of ['busy', kLong]) {
     h.agents({ after }, [...names, 'x-1', 'x-2'], (agent, signal) =>
       h.call(weir, name, agent, { signal }),
@@ -56,8 +61,10 @@ test('a daemon with many providers stays usable', async (t) => {
     h.provider(`provider-${String(i).padStart(2, '0')}`, fake, { limit: 10, period: '1m' }),
   );
   const weir = await h.Weir.start(t, many);
-  const page = await h.open(t, weir.url);
+  const page = await h.open(t, `${weir.url}/#/provider/provider-35`);
   await h.reads(page.getByTestId('provider-list'), /60[^]*20 more/);
+  const { y } = await page.getByRole('link', { name: 'provider-35' }).boundingBox();
+  assert.ok(y > 49 && y < 900, 'the one on show is in view');
   await page.getByRole('searchbox').fill('-07');
   await h.eventually(async () => (await page.getByTestId('provider-link').count()) === 1, 'one');
   await page.getByTestId('provider-link').click();
@@ -67,7 +74,7 @@ test('a daemon with many providers stays usable', async (t) => {
 // Charts follow a new width a frame later.
 const fits = () => document.scrollingElement.scrollWidth <= innerWidth;
 
-test('is readable in light and dark, at 1280 and at 390 pixels', async (t) => {
+test('is readable in light and dark, at 1280 pixels, enlarged to 200%, and at 390', async (t) => {
   const weir = await busy;
   const page = await h.open(t, `${weir.url}/#/provider/busy`);
   await page.locator('[data-testid=warning][data-code=congestion]').first().waitFor();
@@ -84,7 +91,7 @@ test('is readable in light and dark, at 1280 and at 390 pixels', async (t) => {
   for (const [view, hash] of Object.entries(views)) {
     await page.goto(`${weir.url}/${hash}`);
     await page.getByRole('heading', { level: 1 }).waitFor();
-    for (const [width, height] of [[1280, 900], [390, 844]]) {
+    for (const [width, height] of [[1280, 900], [640, 450], [390, 844]]) {
       await page.setViewportSize({ width, height });
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });

@@ -54,6 +54,15 @@ test('sources are listed with their last result, and a body is shown as text', a
   assert.equal(await page.evaluate(() => window.injected), undefined);
   assert.equal(await page.locator('main script').count(), 0);
 
+  await page.goto(`${weir.url}/#/source/broken`);
+  await h.reads(page.getByTestId('source-results'), /500/);
+  assert.equal(await page.getByTestId('source-body').count(), 0, 'it was never fetched');
+
+  await page.getByTestId('nav-events').click();
+  await h.reads(page.getByTestId('log'), /added oil/);
+  await page.goto(`${weir.url}/#/provider/demo`);
+  await h.reads(page.getByTestId('log'), /Nothing yet/); // sources are no matter of this provider
+
   const { headers } = await fetch(`${weir.url}/v1/sources/html/body`);
   assert.doesNotMatch(headers.get('content-type'), /html/);
   assert.equal(headers.get('x-content-type-options'), 'nosniff');
@@ -65,4 +74,5 @@ test('an empty list says how to add a source', async (t) => {
   const weir = await h.Weir.start(t, []);
   const page = await h.open(t, `${weir.url}/#/sources`);
   await h.reads(page.getByTestId('no-sources'), /weir add/);
+  assert.equal(await page.getByTestId('sources-summary').count(), 0);
 });

@@ -34,6 +34,13 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
+/** A span in the largest unit that `step` is a whole number of: "90 s" for 30 s, "2 min", "3 h". */
+export function spanIn(ms: number, step: number): string {
+  if (step >= 3_600_000) return `${ms / 3_600_000} h`;
+  if (step >= 60_000) return `${ms / 60_000} min`;
+  return step >= 1_000 || ms >= 1_000 ? `${ms / 1_000} s` : `${ms} ms`;
+}
+
 /** "$0.42", "$0.0031", "$1.2k" */
 export function dollars(value: number): string {
   const size = Math.abs(value);

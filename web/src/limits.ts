@@ -1,5 +1,5 @@
 // A limit as an operator changes it. PUT replaces all limits of a provider, so all are sent back.
-import { change, get } from "./api";
+import { Refusal, change, get } from "./api";
 import type { LimitSpec, ResourceDetails } from "./wire";
 
 export interface Editable {
@@ -24,6 +24,11 @@ export function withAmount(spec: LimitSpec, wanted: number): LimitSpec {
   return { ...spec, amount, burst: Number(burst.toFixed(6)) };
 }
 
+// Where in the body a mistake was means nothing to who has typed a number.
+function placeless({ status, message }: Refusal): Refusal {
+  return new Refusal(status, message.replace(/^body:\d+:\d+: (limits\[\d+\]\.)?/, ""));
+}
+
 /** Reads what is set now. */
 export async function editable(resource: string, limit: string): Promise<Editable> {
   const path = `v1/resources/${encodeURIComponent(resource)}`;
@@ -37,6 +42,8 @@ export async function editable(resource: string, limit: string): Promise<Editabl
     send: (amount) =>
       change("PUT", path, {
         limits: specs.map((one) => (one === spec ? withAmount(one, amount) : one)),
+      }).catch((error: unknown) => {
+        throw error instanceof Refusal ? placeless(error) : error;
       }),
   };
 }

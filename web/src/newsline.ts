@@ -27,6 +27,13 @@ const kSourceTones: Record<string, Tone> = {
   breaker_closed: "good",
 };
 
+/** What the store does, after "The store". */
+export const kStore: Record<string, string> = {
+  ok: "is open",
+  failed: "does not answer",
+  fenced: "is taken by another daemon",
+};
+
 export function lineOf(news: News): Line {
   const who = (news.agent || "a call") + (news.model ? ` (${news.model})` : "");
   switch (news.type) {
@@ -92,13 +99,14 @@ function ofSource({ name = "", domain = "", what = "", by, message }: News): str
 }
 
 function condition({ type, state = "", message }: News): string {
-  const words = type === "store" && state === "ok" ? "The store is open" : `The ${type}: ${state}`;
+  const words = type === "store" ? `The store ${kStore[state] ?? state}` : `The fleet: ${state}`;
   return message ? `${words} (${message})` : words;
 }
 
-function change({ limit = "the pace", from, to }: News): string {
-  if (from === undefined || to === undefined) return limit;
-  return `${limit} went from ${count(from)} to ${count(to)}`;
+function change({ limit = "pace", from, to }: News): string {
+  const name = limit === "pace" ? "The pace" : limit;
+  if (from === undefined || to === undefined) return `${name} has changed`;
+  return `${name} went from ${count(from)} to ${count(to)}${limit === "pace" ? " a minute" : ""}`;
 }
 
 function age({ age_ms }: News): string {

@@ -1,5 +1,5 @@
 // Is it slow because of the API or because of us? One sentence, from one provider's last minute.
-import { percent, span } from "./format";
+import { count, percent, span } from "./format";
 import type { Resource } from "./wire";
 
 export type Cause = "idle" | "fine" | "us" | "api" | "stopped";
@@ -16,12 +16,35 @@ const kNoticed = 200; // ms: a wait shorter than this slows nobody down
 const kFelt = 20; // ms: a shorter one is no wait at all
 const kSlow = 1_000;
 
+/** Whether most of the last minute's calls were refused for lack of quota. */
+export function turnsAway({ minute }: Resource): boolean {
+  return minute.refused > 0 && minute.refused >= minute.arrived / 2;
+}
+
+/** Whether most of the last minute's calls got no whole answer. */
+export function fails({ minute }: Resource): boolean {
+  return minute.failed > 0 && minute.failed >= minute.admitted / 2;
+}
+
 /** The daemon's own diagnosis, where there is one, decides; `codes` are the warnings of it. */
 export function verdictOf(resource: Resource, codes: readonly string[]): Verdict {
+  const { minute } = resource;
   const wait = resource.wait.mean_ms ?? 0;
   const upstream = resource.upstream.mean_ms ?? 0;
   const stopped = stoppage(resource);
   if (stopped !== null) return stopped;
+  if (codes.includes("api_failing")) {
+    const { admitted } = minute;
+    const failed = count(Math.min(minute.failed, admitted));
+    const because =
+      `In the last minute ${failed} of ${count(admitted)} calls got no answer, or a broken one.`;
+    return { cause: "api", answer: "The API fails", because };
+  }
+  if (turnsAway(resource) && wait < kNoticed) {
+    const all = count(Math.max(minute.arrived, minute.refused));
+    const because = `In the last minute ${count(minute.refused)} of ${all} calls found no quota.`;
+    return { cause: "us", answer: "Refused by us", because };
+  }
   if (resource.wait.count === 0 && resource.upstream.count === 0) {
     return resource.waiting > 0
       ? { cause: "us", answer: "Slow because of us", because: "Nobody was admitted for a minute." }
@@ -30,11 +53,14 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
   const whole = wait + upstream;
   const congested = codes.includes("congestion");
   if (congested || (!codes.includes("api_slow") && wait >= kNoticed && wait >= whole / 2)) {
+    const longest = resource.queue[0]?.waited_ms ?? 0;
     const because =
-      resource.upstream.count === 0
-        ? `Calls wait ${span(wait)} for quota.`
-        : `Of ${span(whole)} that a call takes, ${span(wait)} (${percent(wait / whole)}) is ` +
-          "waiting for quota.";
+      wait < kSlow && longest >= kSlow
+        ? `${queueOf(resource)} The longest has waited for ${span(longest)}.`
+        : resource.upstream.count === 0
+          ? `Calls wait ${span(wait)} for quota.`
+          : `Of ${span(whole)} that a call takes, ${span(wait)} (${percent(wait / whole)}) is ` +
+            "waiting for quota.";
     return { cause: "us", answer: "Slow because of us", because };
   }
   if (upstream >= kSlow || (wait >= kNoticed && resource.upstream.count > 0)) {
@@ -57,8 +83,13 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
   return { cause: "fine", answer: "Flowing", because };
 }
 
-function stoppage({ state, held_ms, reason, waiting }: Resource): Verdict | null {
-  const queue = waiting === 1 ? "1 call waits." : waiting > 1 ? `${waiting} calls wait.` : "";
+function queueOf({ waiting }: Resource): string {
+  return waiting === 1 ? "1 call waits." : waiting > 1 ? `${count(waiting)} calls wait.` : "";
+}
+
+function stoppage(resource: Resource): Verdict | null {
+  const { state, held_ms, reason } = resource;
+  const queue = queueOf(resource);
   switch (state) {
     case "paused":
       return { cause: "stopped", answer: "Paused", because: `An operator paused it. ${queue}` };

@@ -1,6 +1,6 @@
 // What each chart draws: its columns, lines and axis.
 import uPlot from "uplot";
-import { count, span } from "../format";
+import { count, spanIn } from "../format";
 import type { History } from "../wire";
 import { pathOf } from "./glyph";
 import { colour, type Kind } from "./plot";
@@ -78,6 +78,14 @@ function drawLane(chart: uPlot, lane: number, lanes: number): void {
   });
 }
 
+// Milliseconds, then seconds, minutes and hours, each in round numbers.
+const kTimeSteps = [
+  ...[10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((s) => s * 1_000),
+  ...[1, 2, 5, 10, 20, 30].map((min) => min * 60_000),
+  ...[1, 2, 5, 10, 20, 50].map((h) => h * 3_600_000),
+];
+
 /**
  * API time below, the wait on top of it: the height is what a caller sees. A step in which nobody
  * was admitted is a gap (null) if nobody waited either; else the line goes on (undefined).
@@ -99,7 +107,8 @@ export function timeChart(data: History, version: number): Kind {
       { stroke: colour("api"), fill: () => hatch(), width: 1.5, points: { show: false } },
     ],
     y: upTo(100),
-    ticks: (value) => (value === 0 ? "0" : span(value)),
+    ticks: (value, apart) => (value === 0 ? "0" : spanIn(value, apart)),
+    steps: kTimeSteps,
   };
 }
 

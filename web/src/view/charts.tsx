@@ -1,7 +1,9 @@
 // The past of the provider on show. What draws it is fetched apart, so that figures come first.
 import { signal } from "@preact/signals";
 import { history, timeSpan } from "../state";
-import type { Span } from "../wire";
+import type { Resource, Span } from "../wire";
+import { TryIt } from "./empty";
+import { still } from "./journey";
 
 const kSpans: [Span, string][] = [
   ["1h", "1 hour"],
@@ -28,7 +30,8 @@ function Toggle() {
   );
 }
 
-export function Charts() {
+/** Without `resource` there are no live figures of it. */
+export function Charts({ resource }: { resource?: Resource }) {
   const now = history.value;
   const Plots = drawing.value?.Plots;
   return (
@@ -40,7 +43,10 @@ export function Charts() {
       {now === null || Plots === undefined ? (
         <div class="plots pending" />
       ) : now.data.time_ms.length === 0 ? (
-        <p class="hint">Nothing yet. Once it is used, a point is added every ten seconds.</p>
+        <>
+          <p class="hint">Nothing yet. Once it is used, a point is added every ten seconds.</p>
+          {resource !== undefined && still(resource) && <TryIt resource={resource} />}
+        </>
       ) : (
         <Plots data={now.data} version={now.version} />
       )}

@@ -1,5 +1,6 @@
 // What there is to do when there is nothing to show.
 import { hasToken } from "../api";
+import type { Resource } from "../wire";
 
 export function Waiting({ why }: { why: string | null }) {
   return (
@@ -31,13 +32,18 @@ export function NoProviders() {
   );
 }
 
-/** How to make a provider's first call. */
-export function TryIt({ name }: { name: string }) {
+/** How to make a provider's first call: one that leaves nothing behind that must be released. */
+export function TryIt({ resource: { name, limits } }: { resource: Resource }) {
   const token = hasToken() ? "-H 'Authorization: Bearer TOKEN' " : "";
-  const body = JSON.stringify({ resource: name });
+  const slots = limits.some(({ unit }) => unit === "slots");
+  const body = JSON.stringify({
+    resource: name,
+    agent: "me",
+    ...(slots && { cost: { slots: 0 } }),
+  });
   return (
     <div class="try" data-testid="no-traffic">
-      <p>No calls yet. Ask for admission, and watch it arrive here:</p>
+      <p>Ask for admission, and watch the call arrive:</p>
       <pre>{`curl ${token}-d '${body}' ${location.origin}/v1/acquire`}</pre>
     </div>
   );

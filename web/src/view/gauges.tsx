@@ -2,6 +2,7 @@
 import { amount, count, moment, percent } from "../format";
 import { live, scope } from "../state";
 import type { Limit, Resource } from "../wire";
+import { bindingWords } from "./journey";
 import { operation } from "./operate";
 
 const kHeight = 100;
@@ -82,9 +83,7 @@ function Gauge({ limit, resource }: { limit: Limit; resource: Resource }) {
           >
             {percent(limit.used)}
           </span>
-          {binds && (
-            <small class="tag">{resource.waiting > 0 ? "holds calls" : "binds next"}</small>
-          )}
+          {binds && <small class="tag">{bindingWords(resource)[1]}</small>}
         </p>
         <p class="detail">{leftOf(limit)}</p>
         {lowered && <p class="ends">lowered to {percent(crest)} of what is configured</p>}

@@ -1,4 +1,5 @@
 import { clockSeconds, count, span } from "../format";
+import { kStore } from "../newsline";
 import { hrefOf, route } from "../route";
 import type { Route } from "../route";
 import { live, scope, silentSince } from "../state";
@@ -57,13 +58,6 @@ export function Header() {
   );
 }
 
-const kStore: Record<string, string> = {
-  ok: "open",
-  failed: "does not answer",
-  fenced: "taken by another daemon",
-  none: "in memory only",
-};
-
 /** The daemon itself, in a few words. */
 export function Daemon() {
   const now = live.value;
@@ -74,7 +68,7 @@ export function Daemon() {
   rows.push(["Up for", span(now.uptime_ms), false]);
   rows.push([
     "Store",
-    kStore[store.state] ?? store.state,
+    kStore[store.state]?.replace(/^is /, "") ?? "in memory only",
     store.state === "failed" || store.state === "fenced",
   ]);
   if (store.state !== "none") rows.push(["Durability", now.durability, false]);

@@ -2,11 +2,12 @@
 import { count, dollars, plural, span } from "../format";
 import { live } from "../state";
 import type { Resource, ResourceState, Spread } from "../wire";
-import { verdictOf } from "../verdict";
+import { turnsAway, verdictOf } from "../verdict";
 
-/** The proportion alone, at the scale of `of` milliseconds. */
-export function Split({ wait, upstream, of }: { wait: number; upstream: number; of: number }) {
-  const part = (ms: number) => ({ width: `${((100 * ms) / of).toFixed(2)}%` });
+/** The proportion alone. */
+export function Split({ wait, upstream }: { wait: number; upstream: number }) {
+  const whole = wait + upstream || 1;
+  const part = (ms: number) => ({ width: `${((100 * ms) / whole).toFixed(2)}%` });
   return (
     <span class="split" aria-hidden="true">
       <i class="wait" style={part(wait)} />
@@ -47,21 +48,33 @@ const kStopped: Partial<Record<ResourceState, string>> = {
   exhausted: "closed: the quota is used up",
 };
 
-function still({ minute, wait, upstream, waiting, in_flight }: Resource): boolean {
+/** Whether nothing comes, waits or is under way. */
+export function still({ minute, wait, upstream, waiting, in_flight }: Resource): boolean {
   return minute.arrived + wait.count + upstream.count + waiting + in_flight === 0;
 }
 
+function pictured({ wait, upstream, minute, waiting }: Resource): string {
+  if (wait.count + upstream.count === 0) {
+    return `No calls ${minute.arrived + waiting > 0 ? "admitted " : ""}in the last minute`;
+  }
+  const waits = `A call waits ${span(wait.mean_ms)} for quota`;
+  return upstream.count === 0 ? waits : `${waits} and spends ${span(upstream.mean_ms)} in the API`;
+}
+
+/** What the limit does that binds: before its name, and after it. */
+export function bindingWords(resource: Resource): [string, string] {
+  if (resource.waiting > 0) return ["held by", "holds calls"];
+  if (turnsAway(resource)) return ["refused by", "refuses calls"];
+  return ["next to hold calls:", "binds next"];
+}
+
 function Channel({ resource }: { resource: Resource }) {
-  const { binding, waiting, state } = resource;
+  const { binding, state } = resource;
   const stopped = kStopped[state];
   const wait = resource.wait.mean_ms ?? 0;
   const upstream = resource.upstream.mean_ms ?? 0;
   const whole = wait + upstream;
   const left = whole === 0 ? 50 : (100 * wait) / whole;
-  const label =
-    whole === 0
-      ? "No calls in the last minute"
-      : `A call waits ${span(wait)} for quota and spends ${span(upstream)} in the API`;
   const scope = binding !== null && binding.scope !== "provider" ? ` (${binding.scope})` : "";
   return (
     <>
@@ -77,8 +90,7 @@ function Channel({ resource }: { resource: Resource }) {
             "no limit holds calls"
           ) : (
             <>
-              {waiting > 0 ? "held by" : "next to hold calls:"}{" "}
-              <strong>{binding.limit + scope}</strong>
+              {bindingWords(resource)[0]} <strong>{binding.limit + scope}</strong>
             </>
           )}
         </span>
@@ -86,7 +98,7 @@ function Channel({ resource }: { resource: Resource }) {
       <div
         class={`channel ${whole === 0 ? "dry" : ""} ${state === "open" ? "" : "closed"}`}
         role="img"
-        aria-label={label}
+        aria-label={pictured(resource)}
         data-testid="journey"
       >
         <i class="wait" style={{ width: `${left}%` }} />

@@ -29,7 +29,9 @@ function Entry({ item, here }: { item: News; here: string | undefined }) {
 export function Log({ all = false, name }: { all?: boolean; name?: string }) {
   const wide = all || everything.value;
   const items = news.value
-    .filter((item) => wide || !item.resource || item.resource === name)
+    .filter(
+      ({ type, resource }) => wide || (resource ? resource === name : type !== "source"),
+    )
     .reverse();
   const Title = all ? "h1" : "h2";
   return (

@@ -40,7 +40,8 @@ function AgentRow({ agent }: { agent: Agent }) {
 }
 
 export function Agents({ resource: { agents, agents_total } }: { resource: Resource }) {
-  const [shown, fold] = useFold(agents);
+  const others = agents.find((agent) => agent.others !== undefined);
+  const [shown, fold] = useFold(agents.filter((agent) => agent !== others));
   return (
     <section class="agents" aria-labelledby="agents-title">
       <div class="heading">
@@ -54,6 +55,7 @@ export function Agents({ resource: { agents, agents_total } }: { resource: Resou
           {shown.map((agent) => (
             <AgentRow key={agent.name} agent={agent} />
           ))}
+          {others !== undefined && <AgentRow agent={others} />}
         </ol>
       )}
       {fold}
@@ -63,10 +65,16 @@ export function Agents({ resource: { agents, agents_total } }: { resource: Resou
 
 function Who({ agent, model }: { agent: string; model: string }) {
   return (
-    <>
-      <span class="name">{agent}</span>
-      {model !== "" && <span class="detail"> {model}</span>}
-    </>
+    <span class="who">
+      <span class="name" title={agent}>
+        {agent}
+      </span>{" "}
+      {model !== "" && (
+        <span class="detail" title={model}>
+          {model}
+        </span>
+      )}
+    </span>
   );
 }
 

@@ -25,7 +25,10 @@ export interface Kind {
   data: uPlot.AlignedData;
   series: () => uPlot.Series[];
   y: uPlot.Scale;
-  ticks: (value: number) => string;
+  /** The text at a line; `apart` is how far the lines are from each other. */
+  ticks: (value: number, apart: number) => string;
+  /** How far apart they may be; uPlot chooses if not given. */
+  steps?: number[];
   /** Where the horizontal lines are; uPlot chooses if not given. */
   splits?: number[];
   /** Whether points follow the pointer. */
@@ -47,7 +50,7 @@ function optionsOf(props: PlotProps, width: number, range: () => [number, number
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
   const stroke = colour("faint");
   const grid = { stroke: colour("rule"), width: 1 };
-  const { ticks, times = false, dots = true, draw, splits } = props;
+  const { ticks, times = false, dots = true, draw, splits, steps } = props;
   return {
     width,
     height: props.height,
@@ -70,7 +73,7 @@ function optionsOf(props: PlotProps, width: number, range: () => [number, number
         size: times ? 22 : 0,
         gap: 4,
         space: 54,
-        values: (_, splits) => (times ? clocks(splits) : splits.map(() => "")),
+        values: (_, at) => (times ? clocks(at) : at.map(() => "")),
       },
       {
         font,
@@ -80,8 +83,9 @@ function optionsOf(props: PlotProps, width: number, range: () => [number, number
         size: kLeft,
         gap: 6,
         space: 26,
-        values: (_, splits) => splits.map((value) => (value === null ? "" : ticks(value))),
+        values: (_, at, __, ___, apart) => at.map((v) => (v === null ? "" : ticks(v, apart))),
         ...(splits && { splits }),
+        ...(steps && { incrs: steps }),
       },
     ],
     series: [{}, ...props.series()],

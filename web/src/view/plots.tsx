@@ -107,26 +107,28 @@ export function Plots({ data, version }: { data: History; version: number }) {
   const when = pointed.value === null ? "" : `at ${clockSeconds(data.time_ms[at] ?? end)}`;
   return (
     <div class="plots">
-      <Chart
-        title="Use of limits"
-        when={when}
-        legend={
-          <>
-            <Entry sign={<i class="used" />} name="used" />
-            <Entry sign={<i class="wait" />} name="used up" />
-          </>
-        }
-      >
-        <div class="laned">
-          <Plot
-            {...same}
-            {...limitChart(data, version)}
-            height={lanes * kHeights.lane + 12}
-            label={labels.use}
-          />
-          <Lanes data={data} at={at} />
-        </div>
-      </Chart>
+      {lanes > 0 && (
+        <Chart
+          title="Use of limits"
+          when={when}
+          legend={
+            <>
+              <Entry sign={<i class="used" />} name="used" />
+              <Entry sign={<i class="wait" />} name="used up" />
+            </>
+          }
+        >
+          <div class="laned">
+            <Plot
+              {...same}
+              {...limitChart(data, version)}
+              height={lanes * kHeights.lane + 12}
+              label={labels.use}
+            />
+            <Lanes data={data} at={at} />
+          </div>
+        </Chart>
+      )}
       <Chart
         title="A call’s time"
         when={when}

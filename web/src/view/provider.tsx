@@ -2,7 +2,6 @@ import { hrefOf } from "../route";
 import { history, live, resources, scope } from "../state";
 import type { Resource } from "../wire";
 import { Charts } from "./charts";
-import { TryIt } from "./empty";
 import { Gauges } from "./gauges";
 import { Glyph } from "./glyph";
 import { Journey } from "./journey";
@@ -38,13 +37,6 @@ function Operators({ resource }: { resource: Resource }) {
   );
 }
 
-function seen(resource: Resource): boolean {
-  const { data } = history.value ?? {};
-  const past = data?.resource === resource.name && data.admitted.some((n) => n > 0);
-  const { minute, waiting, in_flight } = resource;
-  return past || minute.arrived > 0 || waiting > 0 || in_flight > 0;
-}
-
 export function ProviderPage({ name }: { name: string }) {
   const resource = resources.value.find((r) => r.name === name);
   if (resource === undefined) return <Absent name={name} />;
@@ -66,12 +58,11 @@ export function ProviderPage({ name }: { name: string }) {
           {notice.value}
         </p>
       </header>
-      {history.value !== null && !seen(resource) && <TryIt name={name} />}
       <Journey resource={resource} />
       <Gauges resource={resource} />
       <div class="columns">
         <div>
-          <Charts />
+          <Charts resource={resource} />
           <Log name={name} />
         </div>
         <div>

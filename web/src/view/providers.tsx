@@ -1,8 +1,10 @@
 // All providers, each in two lines: its name and state, and where its calls spend their time.
 import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { count, percent, span } from "../format";
 import { hrefOf, route } from "../route";
 import { live, resources, selected } from "../state";
+import { fails, turnsAway } from "../verdict";
 import type { Resource } from "../wire";
 import { Glyph } from "./glyph";
 import { Split } from "./journey";
@@ -12,31 +14,38 @@ const filter = signal("");
 
 const kStateWords = { open: "open", held: "held back", paused: "paused", exhausted: "exhausted" };
 
-function noteOf({ state, waiting, in_flight, wait, upstream }: Resource): string {
+/** What is most worth knowing of a provider, in two or three words. */
+function noteOf(resource: Resource): string {
+  const { state, waiting, in_flight, wait, upstream, minute } = resource;
   if (state !== "open") return kStateWords[state] + (waiting > 0 ? `, ${waiting} waiting` : "");
+  if (fails(resource)) return `${count(minute.failed)} failed`;
   if (waiting > 0) return `${count(waiting)} waiting`;
-  if (wait.count === 0 && upstream.count === 0 && in_flight === 0) return "quiet";
-  return upstream.count === 0 && wait.count > 0 ? "" : span(total({ wait, upstream }));
+  if (turnsAway(resource)) return `${count(minute.refused)} refused`;
+  if (upstream.count > 0) return span((wait.mean_ms ?? 0) + (upstream.mean_ms ?? 0));
+  if (in_flight > 0) return `${count(in_flight)} in flight`;
+  return minute.admitted > 0 ? `${count(minute.admitted)} admitted` : "quiet";
 }
 
-function total({ wait, upstream }: Pick<Resource, "wait" | "upstream">): number {
-  return (wait.mean_ms ?? 0) + (upstream.mean_ms ?? 0);
+function useOf({ limits }: Resource): string {
+  if (limits.length === 0) return "no limit";
+  return `${percent(limits.reduce((most, limit) => Math.max(most, limit.used), 0))} used`;
 }
 
-function fullest({ limits }: Resource): number {
-  return limits.reduce((most, limit) => Math.max(most, limit.used), 0);
-}
-
-function Row({ resource, longest }: { resource: Resource; longest: number }) {
+function Row({ resource }: { resource: Resource }) {
   const { name, state, wait, upstream } = resource;
   const { page } = route.value;
   const here = name === selected.value && (page === "home" || page === "provider");
   const worst = live.value?.warnings.find((w) => w.resource === name && w.severity !== "info");
   const sign = state === "open" && worst !== undefined ? worst.severity : state;
   const current = here && page === "provider" ? "page" : here ? "true" : undefined;
+  const row = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (current === "page") row.current?.scrollIntoView({ block: "nearest" });
+  }, [current]);
   return (
     <li>
       <a
+        ref={row}
         href={hrefOf({ page: "provider", name })}
         aria-current={current}
         data-testid="provider-link"
@@ -47,11 +56,13 @@ function Row({ resource, longest }: { resource: Resource; longest: number }) {
           sign={sign}
           label={worst && state === "open" ? "has a warning" : kStateWords[state]}
         />
-        <span class="name">{name}</span>
+        <span class="name" title={name}>
+          {name}
+        </span>
         <span class="note">{noteOf(resource)}</span>
-        <Split wait={wait.mean_ms ?? 0} upstream={upstream.mean_ms ?? 0} of={longest} />
+        <Split wait={wait.mean_ms ?? 0} upstream={upstream.mean_ms ?? 0} />
         <span class="use" title="the fullest limit">
-          {percent(fullest(resource))}
+          {useOf(resource)}
         </span>
       </a>
     </li>
@@ -66,7 +77,6 @@ export function ProviderList() {
     ({ name, domain }) =>
       text === "" || name.toLowerCase().includes(text) || (domain ?? "").includes(text),
   );
-  const longest = Math.max(1, ...all.map(total));
   return (
     <nav class="providers" aria-label="Providers" data-testid="provider-list">
       <h2>
@@ -84,7 +94,7 @@ export function ProviderList() {
       )}
       <ul>
         {shown.map((resource) => (
-          <Row key={resource.name} resource={resource} longest={longest} />
+          <Row key={resource.name} resource={resource} />
         ))}
       </ul>
       {shown.length === 0 && all.length > 0 && <p class="hint">No provider has that name.</p>}

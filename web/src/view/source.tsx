@@ -10,7 +10,9 @@ import { bad, kSourceStates, statusOf, troubled, useSources } from "./sources";
 const kBodyShown = 65_536;
 
 /** The beginning of a body as text, whatever it is; never as HTML. */
-async function bodyOf(name: string): Promise<string> {
+async function bodyOf({ name, results = [], failures }: Source): Promise<string | null> {
+  const never = failures >= results.length && results.every(bad);
+  if (never) return null;
   const answer = await send(`v1/sources/${encodeURIComponent(name)}/body`);
   const whole = await answer.arrayBuffer();
   const text = new TextDecoder().decode(whole.slice(0, kBodyShown));
@@ -81,10 +83,13 @@ export function SourcePage({ name }: { name: string }) {
   const [problem, setProblem] = useState("");
   useSources(read, name, source === null ? [] : [source]);
   function read(): void {
-    get<Source>(`v1/sources/${encodeURIComponent(name)}`).then(setSource, (error: unknown) =>
-      setProblem(reasonOf(error)),
-    );
-    bodyOf(name).then(setBody, () => setBody(null));
+    get<Source>(`v1/sources/${encodeURIComponent(name)}`)
+      .then((found) => {
+        setSource(found);
+        setProblem("");
+        return bodyOf(found).then(setBody, () => setBody(null));
+      })
+      .catch((error: unknown) => setProblem(reasonOf(error)));
   }
   const now = live.value?.time_ms ?? Date.now();
   return (

@@ -125,7 +125,7 @@ export function SourcesPage() {
   return (
     <section class="sources" aria-labelledby="sources-title" data-testid="sources">
       <h1 id="sources-title">Sources</h1>
-      <Summary />
+      {page?.total !== 0 && <Summary />}
       {problem !== "" && <p class="problem">{problem}</p>}
       {page !== null && page.total === 0 && <NoSources />}
       {rows.length > 0 && (

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { setToken } from "../api";
+import { hasToken, setToken } from "../api";
 import { start } from "../state";
 import { Mark } from "./glyph";
 
@@ -17,7 +17,10 @@ export function TokenForm({ why }: { why: string }) {
         <h1>
           <Mark /> Weir
         </h1>
-        <p>{why} A token is kept in this tab only and sent to this daemon alone.</p>
+        <p class={hasToken() ? "problem" : undefined} role="alert">
+          {why}
+        </p>
+        <p class="hint">It is kept in this tab only and sent to this daemon alone.</p>
         <label for="token">Token</label>
         <input
           id="token"

@@ -1,8 +1,8 @@
 // What is wrong and what to change, the worst first; or that nothing is.
 import { signal } from "@preact/signals";
 import { clockSeconds } from "../format";
-import { hrefOf } from "../route";
-import { live, silentSince } from "../state";
+import { hrefOf, route } from "../route";
+import { live, selected, silentSince } from "../state";
 import type { Severity, Warning } from "../wire";
 import { Glyph } from "./glyph";
 
@@ -11,9 +11,15 @@ const kRank: Record<Severity, number> = { critical: 0, warning: 1, info: 2 };
 const kWords: Record<Severity, string> = { critical: "Critical", warning: "Warning", info: "Note" };
 const all = signal(false);
 
+/** What concerns the daemon or the provider on show comes first, then the worst. */
 function sorted(): Warning[] {
-  const warnings = live.value?.warnings ?? [];
-  return [...warnings].sort((a, b) => kRank[a.severity] - kRank[b.severity]);
+  const { page } = route.value;
+  const here = page === "home" || page === "provider" ? selected.value : null;
+  const rank = ({ severity, resource }: Warning) => {
+    const near = resource === null ? severity !== "info" : resource === here;
+    return kRank[severity] + (near ? 0 : 10);
+  };
+  return [...(live.value?.warnings ?? [])].sort((a, b) => rank(a) - rank(b));
 }
 
 function Item({ warning }: { warning: Warning }) {
@@ -62,7 +68,8 @@ export function Warnings() {
     );
   }
   const shown = all.value ? warnings : warnings.slice(0, kShown);
-  const hidden = warnings.length - kShown;
+  const hidden = warnings.slice(kShown);
+  const critical = hidden.filter(({ severity }) => severity === "critical").length;
   return (
     <section class="warnings" aria-label="Warnings" data-testid="warnings">
       <ul>
@@ -71,9 +78,16 @@ export function Warnings() {
           <Item key={`${warning.code} ${warning.resource}`} warning={warning} />
         ))}
       </ul>
-      {hidden > 0 && (
-        <button type="button" class="quiet" onClick={() => (all.value = !all.value)}>
-          {all.value ? "Show fewer" : `Show ${hidden} more`}
+      {hidden.length > 0 && (
+        <button
+          type="button"
+          class="quiet"
+          aria-expanded={all.value}
+          onClick={() => (all.value = !all.value)}
+        >
+          {all.value
+            ? "Show fewer"
+            : `Show ${hidden.length} more${critical > 0 ? `, ${critical} of them critical` : ""}`}
         </button>
       )}
     </section>
@@ -82,7 +96,9 @@ export function Warnings() {
 
 /** Tells screen readers when a warning comes or goes, not each time that a figure in it moves. */
 export function Announcer() {
-  const causes = sorted().map((w) => `${kWords[w.severity]}: ${w.code} ${w.resource ?? ""}`);
+  const causes = (live.value?.warnings ?? []).map(
+    (w) => `${kWords[w.severity]}: ${w.code.replaceAll("_", " ")} ${w.resource ?? ""}`,
+  );
   return (
     <p class="unseen" aria-live="polite">
       {live.value === null ? "" : causes.length === 0 ? "All clear" : causes.join(", ")}
