@@ -17,7 +17,9 @@ int check(const std::vector<std::string>& files) {
     fmt::print(stderr, "warning: {}\n", warning.text());
   }
   for (const ProviderConfig& provider : model->providers) fmt::print("{}", explain(provider));
-  if (model->providers.empty()) fmt::print("no mistakes, and no providers\n");
+  for (const SourceConfig& source : model->sources) fmt::print("{}", explain(source));
+  if (model->providers.empty() && model->sources.empty())
+    fmt::print("no mistakes, and no providers\n");
   return kDone;
 }
 

@@ -22,6 +22,17 @@ std::string text_of(const boost::json::value& reply, std::string_view key) {
   return text != nullptr ? std::string{text->data(), text->size()} : std::string{};
 }
 
+// Why not, as who sits at the command line can mend it.
+std::string reason(const Client::Reply& reply) {
+  if (reply.status == 401) return "this daemon wants a token that it knows: set WEIR_TOKEN";
+  std::string message = text_of(reply.json, "message");
+  constexpr std::string_view kList = "GET /v1/resources";
+  if (const std::size_t at = message.find(kList); at != message.npos) {
+    message.replace(at, kList.size(), "`weir resources`");
+  }
+  return message;
+}
+
 }  // namespace
 
 std::expected<Client, int> Client::create(const ServerOptions& options) {
@@ -66,8 +77,8 @@ std::expected<Client::Reply, int> Client::understood(const net::Response& respon
   boost::json::error_code error;
   Reply reply{.status = response.status, .text = response.body, .json = {}};
   reply.json = boost::json::parse(response.body, error);
-  if (error) {
-    fmt::print(stderr, "weir: the answer is not JSON; is this a Weir daemon?\n");
+  if (error || !reply.json.is_object()) {
+    fmt::print(stderr, "weir: the answer is not a Weir daemon's; is this its address?\n");
     return std::unexpected(kFailed);
   }
   if (reply.status == 200 || reply.status == 201 || reply.status == 429) return reply;
@@ -79,9 +90,7 @@ std::expected<Client::Reply, int> Client::understood(const net::Response& respon
     }
     return std::unexpected(kUsage);
   }
-  fmt::print(stderr, "weir: {}\n",
-             reply.status == 401 ? "this daemon wants a token that it knows: set WEIR_TOKEN"
-                                 : text_of(reply.json, "message"));
+  fmt::print(stderr, "weir: {}\n", reason(reply));
   return std::unexpected(reply.status == 400 || reply.status == 404 ? kUsage : kFailed);
 }
 

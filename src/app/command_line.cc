@@ -122,6 +122,7 @@ void add_simulation(CLI::App* command, SimulateOptions& options) {
 int run(int argc, const char* const* argv) {
   CLI::App program{kAbout, "weir"};
   program.require_subcommand(1);
+  program.set_version_flag("--version", "weir " WEIR_VERSION, "Print the version");
   program.set_help_all_flag("--help-all", "Help of all commands");
   program.formatter(std::make_shared<Help>());
   program.failure_message(failure);
@@ -159,7 +160,9 @@ int run(int argc, const char* const* argv) {
   CLI::App* check_command =
       add(program, "check", "Check configuration files and say what they mean",
           "weir check providers/*.yaml");
-  check_command->add_option("FILE", files, "Provider files or a main file")->required();
+  check_command
+      ->add_option("FILE", files, "Providers, sources or a main file; a folder of them; - is stdin")
+      ->required();
   check_command->callback([&] { code = check(files); });
 
   StatusOptions shown;
@@ -202,7 +205,9 @@ int run(int argc, const char* const* argv) {
                               "    name: fmp-aapl-prices\n"
                               "    url: https://financialmodelingprep.com/api/v3/quote/AAPL\n"
                               "    every: 5m");
-  add_command->add_option("FILE", definitions, "Definitions: name, url, every, timeout, headers")
+  add_command
+      ->add_option("FILE", definitions,
+                   "Definitions: name, url, every, timeout, headers; a folder of them; - is stdin")
       ->required();
   add_command->callback([&] { code = add_sources(keeping, definitions); });
   SourcesOptions listed;
@@ -272,6 +277,9 @@ int run(int argc, const char* const* argv) {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return program.exit(error) == 0 ? kDone : kUsage;
+  } catch (const std::exception& error) {  // of an answer that is JSON, but not a daemon's
+    fmt::print(stderr, "weir: {}; is this a Weir daemon?\n", error.what());
+    return kFailed;
   }
   return code;
 }

@@ -257,6 +257,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
       .bus = parts->backers.bus.get(),
       .signals = parts->signals.get(),
       .node = parts->backers.node,
+      .sources = [parts = parts.get()] { return parts->sources->summary(); },
       .more_metrics = [parts = parts.get()] { return parts->sources->metrics(); }});
   parts->acquire.add_routes(parts->door->router);
   parts->proxy.add_routes(parts->door->router);

@@ -17,6 +17,7 @@
 #include "app/daemon.h"
 #include "core/temporary_directory_for_test.h"
 #include "net/http_client.h"
+#include "time/eventually_for_test.h"
 #include "weir/time/simulated_time.h"
 
 namespace weir::app {
@@ -93,7 +94,7 @@ class DaemonTest : public ::testing::Test {
   }
   // Until as many wait at the resource.
   void until_waiting(const std::string& resource, std::int64_t wanted) {
-    while (get("/v1/resources/" + resource).number("waiting") != wanted) std::this_thread::yield();
+    while (get("/v1/resources/" + resource).number("waiting") != wanted) nap();
   }
 
   std::string log() const { return directory.read("log"); }

@@ -32,7 +32,7 @@ class DaemonProxyTest : public DaemonTest {
   void until_settled() {
     while (get("/metrics").response.body.find("weir_proxy_usd_total{resource=\"openai\"} 0\n") !=
            std::string::npos) {
-      std::this_thread::yield();
+      nap();
     }
   }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "app/daemon_for_test.h"
+#include "redis/redis_for_test.h"
 #include "store/postgresql_for_test.h"
 
 namespace weir::app {
@@ -50,7 +51,7 @@ class DaemonStoreTest : public DaemonTest, public testing::WithParamInterface<Da
         std::string_view{get("/api/status").json.at("store").at("state").as_string()}};
   }
   void until_state(const std::string& wanted) {
-    while (state() != wanted) time.advance(100ms);
+    for (; state() != wanted; nap()) time.advance(100ms);
   }
   // What anyone sees with psql or sqlite3.
   std::string query(const std::string& sql) {
@@ -84,7 +85,7 @@ TEST_P(DaemonStoreTest, AServiceThatCrashedResumesFromItsLastSnapshot) {
   start_stored("durability: snapshot\n");
   EXPECT_EQ(admitted("fmp", 45), 45);
   time.advance(10s);  // the state is persisted
-  while (query("SELECT count(*) FROM rate_limiter_state") == "0") std::this_thread::yield();
+  while (query("SELECT count(*) FROM rate_limiter_state") == "0") nap();
   EXPECT_EQ(query("SELECT domain FROM rate_limiter_state"), "financialmodelingprep.com");
   EXPECT_EQ(query("SELECT request_count FROM rate_limiter_state"), "45");
   EXPECT_EQ(query(GetParam() == Database::kSqlite
@@ -265,8 +266,7 @@ TEST_P(DaemonOnPostgresql, ASecondDaemonFencesTheFirst) {
 }
 
 TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledIsALoudStateThatEndsWithIt) {
-  PostgresqlForTest server;
-  where = server.make_database();
+  PostgresqlForTest& server = PostgresqlForTest::shared();
   provider("api", "name: api\ndomain: api.example.com\nlimit: 1000\nperiod: 1h\n");
   start_stored();
   int counted = admitted("api", 100);
@@ -294,8 +294,7 @@ TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledIsALoudStateThatEndsWithIt) {
 }
 
 TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledAndRestartedUnderLoadGivesNothingTwice) {
-  PostgresqlForTest server;
-  where = server.make_database();
+  PostgresqlForTest& server = PostgresqlForTest::shared();
   constexpr int kLimit = 20'000;
   provider("api", "name: api\ndomain: api.example.com\nlimit: 20000\nperiod: 1d\n");
   start_stored();
@@ -308,13 +307,17 @@ TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledAndRestartedUnderLoadGivesNothin
       while (!enough) {
         const auto answer =
             http.call({.method = "POST", .target = "/v1/acquire", .body = R"({"resource":"api"})"});
-        if (answer && answer->status == 200) ++granted;
+        if (answer && answer->status == 200) {
+          ++granted;
+        } else {
+          nap();
+        }
       }
     });
   }
   for (int kills = 0; kills < 2; ++kills) {
     const int before = granted;
-    while (granted < before + 500) std::this_thread::yield();
+    while (granted < before + 500) nap();
     server.kill9();
     until_state("failed");
     server.start();
@@ -328,8 +331,7 @@ TEST_P(DaemonOnPostgresql, ADatabaseThatIsKilledAndRestartedUnderLoadGivesNothin
 }
 
 TEST_P(DaemonOnPostgresql, AFrozenDatabaseHoldsACallNoLongerThanFiftyMilliseconds) {
-  PostgresqlForTest server;
-  where = server.make_database();
+  PostgresqlForTest& server = PostgresqlForTest::shared();
   provider("api", "name: api\ndomain: api.example.com\nlimit: 1000\nperiod: 1h\n");
   start_stored();
   server.freeze();
@@ -342,7 +344,7 @@ TEST_P(DaemonOnPostgresql, AFrozenDatabaseHoldsACallNoLongerThanFiftyMillisecond
   EXPECT_EQ(busy.status, 503);
   EXPECT_EQ(busy.json.at("error").as_string(), "store_busy");
   server.thaw();
-  while (one("api").status != 200) time.advance(1s);
+  for (; one("api").status != 200; nap()) time.advance(1s);
 }
 
 class DaemonOnSqlite : public DaemonStoreTest {};
@@ -403,8 +405,9 @@ TEST_P(DaemonOnSqlite, ADirectoryThatDoesNotExistIsAMistake) {
 TEST_P(DaemonOnSqlite, WithoutAStoreItsStateIsInAFileNamedAfterItsAddress) {
   provider("api", "name: api\ndomain: api.example.com\nlimit: 10\nperiod: 1h\n");
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
+  const auto port = static_cast<std::uint16_t>(redis::free_port());
   const Daemon::Options options{.files = {.provider_dirs = {directory.path("providers")}},
-                                .listen = Listen{.host = "127.0.0.1", .port = 19'357},
+                                .listen = Listen{.host = "127.0.0.1", .port = port},
                                 .state_directory = directory.path("state/weir")};
   for (const int admitted_now : {10, 0}) {
     auto started = Daemon::start(options, time.source(), log);
@@ -413,7 +416,8 @@ TEST_P(DaemonOnSqlite, WithoutAStoreItsStateIsInAFileNamedAfterItsAddress) {
     EXPECT_EQ(admitted("api", 11), admitted_now);
     daemon.reset();
   }
-  EXPECT_TRUE(std::filesystem::exists(directory.path("state/weir/127.0.0.1-19357.db")));
+  EXPECT_TRUE(std::filesystem::exists(
+      directory.path("state/weir/127.0.0.1-" + std::to_string(port) + ".db")));
 }
 
 }  // namespace

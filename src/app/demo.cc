@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -27,10 +28,11 @@ using workload::Quota;
 
 constexpr Nanos kLatency = std::chrono::milliseconds{500};
 constexpr Nanos kLatencyPerToken = std::chrono::milliseconds{5};
-constexpr std::string_view kTryNext = R"(
-Next:
-  weir demo --hold      goes on until Ctrl-C, so that you can look at the page
-  weir simulate --help  the same for your own numbers, in simulated time
+constexpr Nanos kLateMax = std::chrono::seconds{1};  // what is measured is seconds, too
+constexpr std::string_view kTryHold =
+    "  weir demo --hold      goes on until Ctrl-C, so that you can look at the page\n";
+constexpr std::string_view kTryNext =
+    R"(  weir simulate --help  the same for your own numbers, in simulated time
   weir start            the daemon; then OPENAI_BASE_URL=http://127.0.0.1:9347/proxy/openai/v1
 )";
 
@@ -40,8 +42,9 @@ class Interruption {
   Interruption() {
     boost::system::error_code error;
     for (const int signal : {SIGINT, SIGTERM}) signals_.add(signal, error);
-    signals_.async_wait([this](const boost::system::error_code& failed, int) {
+    signals_.async_wait([this](const boost::system::error_code& failed, int signal) {
       if (failed) return;
+      signal_ = signal;
       boost::system::error_code ignored;
       signals_.clear(ignored);
       source_.request_stop();
@@ -53,11 +56,14 @@ class Interruption {
     thread_.join();
   }
   std::stop_token token() const { return source_.get_token(); }
+  // 0: none yet.
+  int signal() const { return signal_; }
 
  private:
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_{io_};
   std::stop_source source_;
+  std::atomic<int> signal_ = 0;
   std::thread thread_;
 };
 
@@ -129,9 +135,9 @@ class ProgressBar {
 
 class Demo {
  public:
-  Demo(const DemoOptions& options, std::stop_token stop)
+  Demo(const DemoOptions& options, const Interruption& interruption)
       : options_(options),
-        stop_(std::move(stop)),
+        interruption_(interruption),
         plan_(
             Plan::draw(workload::sample_trace(), {.agents = options.agents,
                                                   .lasting = std::chrono::seconds{options.seconds},
@@ -164,10 +170,10 @@ class Demo {
         plan_.agents.size(), Quota::kDemand, workload::count_text(quota_.tokens_per_minute),
         workload::count_text(quota_.requests_per_minute), quota_.slots));
     const auto without = phase("1/2 without Weir", (*alone)->url(), **alone);
-    if (!without) return failed(without.error().message);
+    if (!without) return ended(without.error());
     if (options_.page) say(fmt::format("The page: {}/\n", url));
     const auto with = phase("2/2 with Weir   ", url + "/proxy/demo", **behind);
-    if (!with) return failed(with.error().message);
+    if (!with) return ended(with.error());
     report(*without, *with);
     if (options_.hold) {
       say(fmt::format("It goes on: {}/ (Ctrl-C to end)\n", url));
@@ -183,6 +189,10 @@ class Demo {
   static int failed(std::string_view why, int code = kFailed) {
     fmt::print(stderr, "weir: {}\n", why);
     return code;
+  }
+  int ended(const Error& error) const {
+    const int signal = interruption_.signal();
+    return failed(error.message, signal == 0 ? kFailed : kKilledBy + signal);
   }
 
   Result<std::unique_ptr<FakeProvider>> fresh_provider() {
@@ -216,19 +226,30 @@ class Demo {
          .time_over = [&] { in_time = provider.truth(); }},
         time_);
     if (!fleet) return std::unexpected(fleet.error());
-    FleetRun::Outcome outcome = (*fleet)->run(stop_);
-    if (stop_.stop_requested()) return fail(Errc::kCancelled, "the demo was interrupted");
+    FleetRun::Outcome outcome = (*fleet)->run(interruption_.token());
+    if (interruption_.signal() != 0) return fail(Errc::kCancelled, "the demo was interrupted");
     outcome.tally.refusals = provider.truth().refused;
     outcome.tally.quota_used =
         static_cast<double>(in_time.tokens) / quota_.tokens_in(plan_.lasting);
     return outcome;
   }
 
-  // The part of all tokens that the greedy agent got.
-  static double greedy_part(const FleetRun::Outcome& outcome) {
+  // `tokens` as a part of all that were served.
+  static double part(const FleetRun::Outcome& outcome, double tokens) {
     double all = 0;
     for (const workload::Share& share : outcome.shares) all += share.served;
-    return all == 0 ? 0 : outcome.shares.front().served / all;
+    return all == 0 ? 0 : tokens / all;
+  }
+  static double greedy_part(const FleetRun::Outcome& outcome) {
+    return part(outcome, outcome.shares.front().served);
+  }
+
+  // "6.3%, where 5.9% is fair"
+  static std::string greedy_sentence(const FleetRun::Outcome& outcome) {
+    const double fair = part(outcome, workload::fair_parts(outcome.shares).front());
+    const bool more = fair * static_cast<double>(outcome.shares.size()) > 1.5;
+    return fmt::format("{}, where {} is fair{}", workload::percent_text(greedy_part(outcome)),
+                       workload::percent_text(fair), more ? ": the others want less" : "");
   }
 
   void report(const FleetRun::Outcome& without, const FleetRun::Outcome& with) const {
@@ -258,18 +279,26 @@ class Demo {
         "The agents and their work were the same both times. Without Weir {} of {} calls made\n"
         "failed for good after two retries, {:.0f}% of the tokens paid for were lost with their\n"
         "tasks, and the greedy agent had {} of all. Weir knows the limits: calls wait for their\n"
-        "turn instead of being refused ({} given up, {:.0f}% lost), and agents take turns, "
-        "however\n"
-        "many calls each of them has (the greedy one had {}).\n{}",
+        "turn instead of being refused ({} given up, {:.0f}% lost), and agents take turns,\n"
+        "however many calls each has: the greedy one had {}.\n\nNext:\n{}{}",
         count(without.tally.given_up), count(without.tally.asked), lost(without.tally),
-        greedy(without), count(with.tally.given_up), lost(with.tally), greedy(with), kTryNext);
+        greedy(without), count(with.tally.given_up), lost(with.tally), greedy_sentence(with),
+        options_.hold ? "" : kTryHold, kTryNext);
+    const Nanos late = std::max(without.late, with.late);
+    if (late > kLateMax) {
+      say(
+          fmt::format("\nThis machine was busy: the agents woke up to {} late, and so did Weir. Do "
+                      "not trust these figures.\n",
+                      server::span_text(late)));
+    }
     std::fflush(stdout);
   }
 
   static void append(server::JsonText& json, const FleetRun::Outcome& outcome) {
     json.open('{');
     append_json(json, outcome.tally);
-    json.key("greedy_part").raw(fmt::format("{:.6f}", greedy_part(outcome))).close('}');
+    json.key("greedy_part").raw(fmt::format("{:.6f}", greedy_part(outcome)));
+    json.key("late_ms").number(server::ceil_ms(outcome.late)).close('}');
   }
 
   void report_json(const FleetRun::Outcome& without, const FleetRun::Outcome& with) const {
@@ -291,7 +320,7 @@ class Demo {
   }
 
   const DemoOptions& options_;
-  const std::stop_token stop_;
+  const Interruption& interruption_;
   const TimeSource time_ = TimeSource::system();
   server::Log log_{-1, server::Log::Format::kText, time_.clock};
   const Plan plan_;
@@ -303,7 +332,7 @@ class Demo {
 int demo(const DemoOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   const Interruption interruption;
-  return Demo{options, interruption.token()}.run();
+  return Demo{options, interruption}.run();
 }
 
 }  // namespace weir::app

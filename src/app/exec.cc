@@ -21,7 +21,6 @@ constexpr timespec kRenewEvery{.tv_sec = 10, .tv_nsec = 0};
 
 constexpr int kNotFound = 127;  // as shells have it
 constexpr int kNotExecutable = 126;
-constexpr int kKilledBy = 128;  // plus the signal
 
 sigset_t forwarded_signals() {
   sigset_t signals;

@@ -10,7 +10,7 @@
 #include <boost/json/serialize.hpp>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,8 +18,8 @@
 #include "app/killed_daemon_for_test.h"
 #include "app/process_for_test.h"
 #include "core/temporary_directory_for_test.h"
+#include "fleet/settled_for_test.h"
 #include "net/http_client.h"
-#include "redis/redis_for_test.h"
 
 namespace weir::app {
 
@@ -176,6 +176,7 @@ class FleetTest : public ::testing::Test {
   void provider(const std::string& name, const std::string& limits) {
     directory.write("providers/" + name + ".yaml",
                     "name: " + name + "\ndomain: " + name + ".example\n" + limits);
+    names_.insert(name);
   }
   std::string main_file(const Member& member) {
     std::string text =
@@ -187,6 +188,7 @@ class FleetTest : public ::testing::Test {
     return directory.write(member.node + ".yaml", text);
   }
   std::unique_ptr<FleetDaemon> start(const Member& member) {
+    if (member.redis.empty()) settle(redis());
     return std::make_unique<FleetDaemon>(main_file(member), directory.path(member.node));
   }
   std::vector<std::unique_ptr<FleetDaemon>> start_three() {
@@ -194,20 +196,20 @@ class FleetTest : public ::testing::Test {
     for (const char* node : {"a", "b", "c"}) daemons.push_back(start({.node = node}));
     return daemons;
   }
-  // Takes one, as soon as the fleet gives any: a Redis that has just been started is distrusted.
+  // Has every provider's quota be of use at once: a Redis that has just been started is distrusted.
+  void settle(const redis::RedisServer& server) const {
+    for (const std::string& name : names_) fleet::settled(server, name);
+  }
+  // Takes one, as soon as the fleet gives any.
   static void admit_one(const FleetDaemon& daemon, const std::string& resource) {
     until("the first is admitted", [&] { return daemon.acquire(resource).status == 200; });
   }
-  // Takes what a daemon gives until the limit refuses and nothing more has come for a while.
-  static Amount admit_all(const FleetDaemon& daemon, const std::string& resource) {
+  // Takes all there is, at least `wanted`, from a daemon.
+  static Amount admit_all(const FleetDaemon& daemon, const std::string& resource, Amount wanted) {
     Hammer hammer{daemon, resource};
-    Amount admitted = -1;
-    until("all is used", [&] {
-      const bool more = hammer.admitted() != admitted || hammer.refused() == 0;
-      admitted = hammer.admitted();
-      pause_for(std::chrono::milliseconds{300});
-      return !more;
-    });
+    until("all is used", [&] { return hammer.admitted() >= wanted; });
+    const Amount refused = hammer.refused();
+    until("refusals", [&] { return hammer.refused() > refused + 100; });
     hammer.stop();
     return hammer.admitted();
   }
@@ -219,6 +221,9 @@ class FleetTest : public ::testing::Test {
   }
 
   const TemporaryDirectory directory;
+
+ private:
+  std::set<std::string> names_;  // of the providers
 };
 
 }  // namespace weir::app

@@ -48,7 +48,7 @@ class LiveTest : public DaemonTest {
     });
   }
   void until_watching() {
-    while (!watching) std::this_thread::yield();
+    while (!watching) nap();
   }
 
   std::atomic<bool> watching = false;
@@ -127,7 +127,7 @@ TEST_F(LiveTest, WhoGoesAwayIsCountedAsGone) {
       R"({"resource":"api","wait_ms":60000})");
   until_waiting("api", 1);
   gone.close();
-  while (resource().at("minute").at("abandoned") != 1) std::this_thread::yield();
+  while (resource().at("minute").at("abandoned") != 1) nap();
   EXPECT_EQ(resource().at("waiting"), 0);
 }
 
@@ -347,7 +347,7 @@ TEST_F(LiveProxyTest, TheTimeInTheApiStandsBesideTheTimeWaitedForQuota) {
   auto first = ask("first");
   const auto sent = upstream.next();
   auto second = ask("second");
-  while (resource().at("waiting") != 1) std::this_thread::yield();
+  while (resource().at("waiting") != 1) nap();
   EXPECT_EQ(resource().at("in_flight"), 1);
   time.advance(5s);
   sent.answer(R"({"usage":{"prompt_tokens":7,"completion_tokens":30}})");
@@ -356,7 +356,7 @@ TEST_F(LiveProxyTest, TheTimeInTheApiStandsBesideTheTimeWaitedForQuota) {
   time.advance(3s);
   next.answer(R"({"usage":{"prompt_tokens":7,"completion_tokens":50}})");
   EXPECT_EQ(second.get().status, 200);
-  while (resource().at("in_flight") != 0) std::this_thread::yield();
+  while (resource().at("in_flight") != 0) nap();
   const json::value now = resource();
   EXPECT_EQ(now.at("upstream").at("count"), 2);
   EXPECT_EQ(now.at("upstream").at("mean_ms"), 4'000);
@@ -372,7 +372,7 @@ TEST_F(LiveProxyTest, A429IsToldAndTheLoweredPaceIsAWarning) {
   start_with("limits: [{unit: requests, amount: 600, per: 1m}]\nmax_wait: 30s\n");
   auto asked = ask();
   upstream.next().answer("{}", "429 Too Many Requests");
-  while (resource().at("waiting") != 1) std::this_thread::yield();
+  while (resource().at("waiting") != 1) nap();
   EXPECT_EQ(resource().at("minute").at("limited"), 1);
   const std::string news = get("/v1/news").response.body;
   EXPECT_NE(news.find(R"("type":"limited")"), std::string::npos);

@@ -42,7 +42,7 @@ class ProcessTest : public ::testing::Test {
         port_ = static_cast<std::uint16_t>(std::stoi(log.substr(at + before.size())));
         return port_;
       }
-      std::this_thread::yield();
+      nap();
     }
   }
   std::string active() {
@@ -53,7 +53,7 @@ class ProcessTest : public ::testing::Test {
         boost::json::parse(status->body).at("rate_limits").at("slot").at("active_requests"));
   }
   void until(const std::function<bool()>& condition) {
-    while (!condition()) std::this_thread::yield();
+    while (!condition()) nap();
   }
 
   TemporaryDirectory directory_;
@@ -92,6 +92,12 @@ TEST_F(ProcessTest, EveryCommandHasHelpWithAnExample) {
   }
 }
 
+TEST_F(ProcessTest, ItsVersionIsPrintedByWhicheverWord) {
+  const Ended ended = run({"--version"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, run({"version"}).out);
+}
+
 TEST_F(ProcessTest, CheckExplainsOrShowsEveryMistakeOfEveryFile) {
   const std::string good =
       directory_.write("good.yaml", "domain: a.example\nlimit: 5\nperiod: 1s\n");
@@ -119,7 +125,9 @@ TEST_F(ProcessTest, AcquireSaysByItsExitCodeWhetherToGoOn) {
   const Ended json = run({"acquire", "two", "--server", server_, "--json"});
   EXPECT_EQ(json.code, 75);
   EXPECT_EQ(boost::json::parse(json.out).at("error").as_string(), "rate_limited");
-  EXPECT_EQ(run({"acquire", "three", "--server", server_}).code, 2);
+  const Ended unknown = run({"acquire", "three", "--server", server_});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "weir: no resource is called \"three\"; `weir resources` lists them\n");
 }
 
 TEST_F(ProcessTest, StatusAndResourcesAreTablesOrJson) {

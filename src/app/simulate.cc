@@ -131,7 +131,8 @@ Parsed<void> set_demand(const SimulateOptions& asked, Setting& setting) {
     const auto named = static_cast<std::uint32_t>(setting.trace.agents.size());
     if (named != 0 && !asked.agents) options.agents = named;
     // All together they call as often as the trace does.
-    options.mean_gap = setting.trace.mean_gap() * std::int64_t{named != 0 ? named : options.agents};
+    const std::int64_t agents = std::max(named != 0 ? named : options.agents, 1U);
+    options.mean_gap = std::min(setting.trace.mean_gap(), Nanos::max() / agents) * agents;
   } else if (!asked.tokens.empty() || !asked.output_tokens.empty()) {
     const std::string input_text = asked.tokens.empty() ? "200-4000" : asked.tokens;
     const std::string output_text = asked.output_tokens.empty() ? "50-800" : asked.output_tokens;
@@ -194,6 +195,13 @@ Parsed<void> read(const SimulateOptions& asked, Setting& setting) {
   SimulationOptions& options = setting.options;
   options.agents = asked.agents.value_or(kDefaultAgents);
   if (auto set = set_demand(asked, setting); !set) return set;
+  if (asked.feed && asked.greedy > 0) {
+    return wrong("--greedy", "with --feed all agents are alike; leave one of the two out");
+  }
+  // A trace that names no agents may be of so many.
+  if (asked.feed && asked.agents && (asked.trace.empty() || !setting.trace.agents.empty())) {
+    return wrong("--agents", "--feed finds out how many; leave one of the two out");
+  }
   for (const auto& checked : {within("--agents", options.agents, 1, SimulationOptions::kAgentsMax),
                               within("--greedy", asked.greedy, 0, options.agents),
                               within("--retries", asked.retries, 0, kRetriesMax)}) {

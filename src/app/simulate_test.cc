@@ -164,6 +164,8 @@ TEST_F(SimulateTest, BadNumbersAreWrongUsageThatNamesThem) {
       {{"--provider", bad_provider, "--rpm", "5"}, "excludes"},
       {{"--feed", "--wait-p99", "0"}, "--wait-p99: 0"},
       {{"--wait-p99", "1s"}, "requires --feed"},
+      {{"--feed", "--greedy", "2"}, "--greedy: with --feed all agents are alike"},
+      {{"--feed", "--agents", "10"}, "--agents: --feed finds out how many"},
   };
   for (const auto& [arguments, message] : cases) {
     const Said said = weir(arguments);

@@ -9,7 +9,7 @@
 #include "app/client.h"
 #include "app/command_line.h"
 #include "app/table.h"
-#include "config/file.h"
+#include "config/fields.h"
 #include "source/definition.h"
 
 namespace weir::app {
@@ -86,10 +86,10 @@ std::string sources_table(const json::array& sources, bool colours) {
 std::string details(const json::object& source, bool colours) {
   const std::string resource = text(source, "resource");
   std::string out = fmt::format(
-      "{}\n  {}\n  every {}, time-out {}, {}\n  {}, due {} UTC\n  failures in a row: {}; "
-      "refused by a limit after it was queued: {}\n",
+      "{}\n  {}\n  every {}, time-out {}, at most {} bytes kept, {}\n  {}, due {} UTC\n"
+      "  failures in a row: {}; times that it had to wait for a limit: {}\n",
       text(source, "name"), text(source, "url"), period_text(number(source, "every_ms")),
-      period_text(number(source, "timeout_ms")),
+      period_text(number(source, "timeout_ms")), text(source, "max_body"),
       resource == "-" ? "not limited" : "limited by " + resource, text(source, "state"),
       time_text(number(source, "due_at_ms")), number(source, "failures"),
       number(source, "rate_limited"));
@@ -131,33 +131,29 @@ std::expected<json::object, int> all_sources(Client& client) {
 }  // namespace
 
 int add_sources(const ServerOptions& server, const std::vector<std::string>& files) {
-  std::vector<SourceConfig> sources;
-  std::size_t mistakes = 0;
-  for (const std::string& file : files) {
-    const auto read = read_file(file);
-    if (!read) {
-      ++mistakes;
-      fmt::print(stderr, "{}: {}\n", file, read.error());
-      continue;
-    }
-    auto source = parse_source(read->text, file);
-    if (source) {
-      sources.push_back(std::move(*source));
-      continue;
-    }
-    mistakes += source.error().size();
-    for (const Mistake& mistake : source.error()) fmt::print(stderr, "{}\n", mistake.text());
-  }
-  if (mistakes > 0) {
-    fmt::print(stderr, "{} mistake{}; nothing was added\n", mistakes, mistakes == 1 ? "" : "s");
+  const auto sources = load_sources(files);
+  if (!sources) {
+    const Mistakes& mistakes = sources.error();
+    for (const Mistake& mistake : mistakes) fmt::print(stderr, "{}\n", mistake.text());
+    fmt::print(stderr, "{} mistake{}; nothing was added\n", mistakes.size(),
+               mistakes.size() == 1 ? "" : "s");
     return kUsage;
   }
   auto client = Client::create(server);
   if (!client) return client.error();
-  for (const SourceConfig& source : sources) {
+  std::size_t count = 0;
+  bool durable = true;
+  for (const SourceConfig& source : *sources) {
     const auto reply = client->call(
         {.method = "PUT", .target = path_of(source.name), .body = source::definition_text(source)});
-    if (!reply) return reply.error();
+    if (!reply) {
+      if (sources->size() > 1 && reply.error() != kUnreachable) {
+        fmt::print(stderr, "weir: {} of {} were added; {} was not\n", count, sources->size(),
+                   source.name);
+      }
+      return reply.error();
+    }
+    ++count;
     const json::object& added = reply->json.as_object();
     const std::string resource = text(added, "resource");
     fmt::print("{} {}: every {}, {}\n", reply->status == 201 ? "added" : "replaced", source.name,
@@ -167,6 +163,12 @@ int add_sources(const ServerOptions& server, const std::vector<std::string>& fil
       fmt::print(stderr, "weir: {} runs, but the store is away: it is not stored yet\n",
                  source.name);
     }
+    durable = text(added, "durable") != "false";
+  }
+  if (!durable) {
+    fmt::print(stderr,
+               "weir: this daemon keeps sources in memory alone: they are gone when it ends (weir "
+               "start --store FILE keeps them)\n");
   }
   return kDone;
 }

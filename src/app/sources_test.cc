@@ -1,132 +1,13 @@
 // Sources through the daemon: a real HTTP server as the outside world, in stepped time (S4.8).
-#include <fmt/format.h>
+#include "app/sources_for_test.h"
 
 #include <fstream>
-#include <map>
 #include <sstream>
-
-#include "app/daemon_for_test.h"
-#include "app/process_for_test.h"
-#include "net/upstream_for_test.h"
 
 namespace weir::app {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Answers every request as `reply` says, and remembers who came.
-class World {
- public:
-  using Reply = std::function<std::string(const std::string& request)>;
-
-  void answer(Reply reply) {
-    const std::lock_guard lock{mutex_};
-    reply_ = std::move(reply);
-  }
-  void answer(const std::string& text) {
-    answer([text](const std::string&) { return text; });
-  }
-  static std::string good(const std::string& body, const std::string& type = "application/json") {
-    return net::answer_of(body, "Content-Type: " + type + "\r\n");
-  }
-  static std::string status(const std::string& line, const std::string& fields = {}) {
-    return "HTTP/1.1 " + line + "\r\n" + fields + "Content-Length: 2\r\n\r\n{}";
-  }
-  std::map<std::string, int> visits() {
-    const std::lock_guard lock{mutex_};
-    return visits_;
-  }
-  int count() {
-    const std::lock_guard lock{mutex_};
-    return count_;
-  }
-  std::string last() {
-    const std::lock_guard lock{mutex_};
-    return last_;
-  }
-  std::string url(const std::string& path = "/x", const std::string& host = "127.0.0.1") const {
-    return fmt::format("http://{}:{}{}", host, server_.port(), path);
-  }
-
- private:
-  void serve(net::Peer& peer) {
-    for (;;) {
-      const std::string request = peer.request();
-      if (request.empty()) return;
-      Reply reply;
-      {
-        const std::lock_guard lock{mutex_};
-        last_ = request;
-        ++count_;
-        ++visits_[request.substr(4, request.find(' ', 4) - 4)];
-        reply = reply_;
-      }
-      const std::string text = reply(request);
-      if (text.empty()) return peer.wait_for_end();
-      if (!peer.send(text)) return;
-    }
-  }
-
-  std::mutex mutex_;
-  Reply reply_ = [](const std::string&) { return good("{}"); };
-  std::map<std::string, int> visits_;
-  int count_ = 0;
-  std::string last_;
-  net::RawServer server_{[this](net::Peer& peer) { serve(peer); }};
-};
-
-class SourcesTest : public DaemonTest {
- protected:
-  ~SourcesTest() override { daemon.reset(); }
-
-  // The world as a provider.
-  void limited(const std::string& more) {
-    provider("world", "name: world\ndomain: 127.0.0.1\nupstream: " + world.url("") + "\n" + more);
-  }
-  Answer put(const std::string& name, const std::string& definition) {
-    return call({.method = "PUT", .target = "/v1/sources/" + name, .body = definition});
-  }
-  void add(const std::string& name, const std::string& more = "every: 1h\n") {
-    const Answer answer = put(name, "url: " + world.url("/" + name) + "\n" + more);
-    ASSERT_EQ(answer.status, 201) << answer.response.body;
-  }
-  Answer source(const std::string& name) { return get("/v1/sources/" + name); }
-  std::string state(const std::string& name) { return source(name).text("state"); }
-  void until(const std::function<bool()>& done) {
-    while (!done()) std::this_thread::yield();
-  }
-  void until_fetched(int count) {
-    until([&] { return world.count() >= count; });
-  }
-  void until_last(const std::string& name, int status) {
-    until([&] {
-      const Answer answer = source(name);
-      return answer.json.at("last").is_object() &&
-             answer.json.at("last").at("status").as_int64() == status;
-    });
-  }
-  // Nothing is queued or under way.
-  void until_quiet() {
-    until([&] {
-      const std::string text = get("/metrics").response.body;
-      return text.contains("weir_sources{state=\"queued\"} 0\n") &&
-             text.contains("weir_sources{state=\"running\"} 0\n");
-    });
-  }
-  // A second goes by, and what it brings is done.
-  void second() {
-    time.advance(1s);
-    // A cycle that this one's alarm has posted comes before what a later PUT posts.
-    ASSERT_EQ(
-        put("tick", "url: " + world.url("/tick", "localhost") + "\nevery: 365d\n").status / 100, 2);
-    until([&] {
-      return source("tick").json.at("last").is_object() && state("tick") != "\"queued\"";
-    });
-    until_quiet();
-  }
-
-  World world;
-};
 
 TEST_F(SourcesTest, ASourceIsFetchedAtOnceAndThenRegularly) {
   start();
@@ -235,7 +116,6 @@ TEST_F(SourcesTest, RateLimitExceededIsPutBackAndNoFailure) {
   }
 }
 
-// S4.7: the key goes to the provider and nowhere else, not even if it comes back.
 // Truth 5: no starving.
 TEST_F(SourcesTest, AStandingQueueOfAgentsDoesNotKeepASourceOut) {
   limited("limits: [{unit: requests, amount: 6, per: 1m, burst: 1}]\n");
@@ -257,6 +137,7 @@ TEST_F(SourcesTest, AStandingQueueOfAgentsDoesNotKeepASourceOut) {
   for (auto& agent : agents) EXPECT_EQ(agent.get().status, 200);
 }
 
+// S4.7: the key goes to the provider and nowhere else, not even if it comes back.
 TEST_F(SourcesTest, TheKeyIsSentAndNeitherKeptNorShown) {
   const std::string canary = "CANARY-0123456789";
   limited("limit: 100\nperiod: 1m\napi_key: " + canary + "\n");
@@ -279,6 +160,26 @@ TEST_F(SourcesTest, TheKeyIsSentAndNeitherKeptNorShown) {
     seen += bytes.str();
   }
   EXPECT_TRUE(seen.contains("SQLite format 3"));
+  EXPECT_FALSE(seen.contains("CANARY"));
+}
+
+// S4.7: as Alpha Vantage has it.
+TEST_F(SourcesTest, AKeyInTheQueryIsNeitherKeptNorShown) {
+  limited("limit: 100\nperiod: 1m\napi_key: CANARY/0123\napi_key_parameter: appid\n");
+  world.answer([](const std::string& request) { return World::good(request, "text/plain"); });
+  start();
+  ASSERT_EQ(put("a", "url: " + world.url("/query?symbol=IBM") + "\n").status, 201);
+  until_last("a", 200);
+  EXPECT_TRUE(world.last().starts_with("GET /query?symbol=IBM&appid=CANARY%2F0123 HTTP/1.1\r\n"))
+      << world.last();
+  EXPECT_FALSE(world.last().contains("uthorization"));
+  EXPECT_EQ(put("b", "url: " + world.url("/query?appid=mine") + "\n").status, 400);
+  std::string seen = log();
+  for (const char* target :
+       {"/v1/sources/a", "/v1/sources/a/body", "/metrics", "/api/status", "/v1/live", "/v1/news"}) {
+    seen += get(target).response.body;
+  }
+  EXPECT_TRUE(seen.contains("GET /query?symbol=IBM&appid=************* HTTP"));
   EXPECT_FALSE(seen.contains("CANARY"));
 }
 
@@ -386,6 +287,7 @@ TEST_F(SourcesTest, ARefusalIsTheSourcesOwnFailure) {
   EXPECT_TRUE(sources.contains("\"failing\":8")) << sources;
   EXPECT_TRUE(sources.contains("\"breakers_open\":[]")) << sources;
   EXPECT_EQ(get("/v1/sources/s0/body").status, 404);
+  EXPECT_TRUE(log().contains("\"why\":\"404\"")) << log();
 }
 
 TEST_F(SourcesTest, NobodyThereAndTooSlowAreFailuresWithAReason) {
@@ -414,6 +316,7 @@ TEST_F(SourcesTest, ALongAnswerIsCutAndAPageIsNotShownAsOne) {
   EXPECT_EQ(body.response.field("x-content-type-options"), "nosniff");
   EXPECT_TRUE(body.response.field("content-security-policy").contains("sandbox"));
   EXPECT_EQ(body.response.field("x-weir-cut"), "true");
+  EXPECT_EQ(source("a").json.at("last").at("message"), "cut to 1024 bytes (max_body)");
 }
 
 TEST_F(SourcesTest, ARedirectIsAnAnswerAndIsNotFollowed) {
@@ -463,78 +366,6 @@ TEST_F(SourcesTest, AListComesInPages) {
   EXPECT_EQ(page.json.at("sources").at(0).at("name"), "b");
   EXPECT_EQ(get("/v1/sources?count=0").status, 400);
   EXPECT_EQ(get("/v1/sources?count=x").status, 400);
-}
-
-// The commands, as processes.
-class SourceCommandsTest : public SourcesTest {
- protected:
-  struct Ended {
-    int code;
-    std::string out;
-    std::string err;
-  };
-  Ended weir(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), WEIR_PROGRAM);
-    if (daemon != nullptr) {
-      arguments.insert(arguments.end(),
-                       {"--server", "127.0.0.1:" + std::to_string(daemon->port())});
-    }
-    Process process{std::move(arguments), directory.path("process" + std::to_string(++launched_))};
-    const int code = process.wait();
-    return {code, process.out(), process.err()};
-  }
-
- private:
-  int launched_ = 0;
-};
-
-// S4.8
-TEST_F(SourceCommandsTest, AddListShowAndRemove) {
-  limited("limit: 100\nperiod: 1m\n");
-  start();
-  world.answer(World::good("{\"price\":1}\n"));
-  const std::string a = directory.write("a.yaml", "name: a\nurl: " + world.url("/a") + "\n");
-  const std::string b =
-      directory.write("b.yaml", "name: b\nurl: " + world.url("/b", "localhost") + "\nevery: 5m\n");
-  const Ended added = weir({"add", a, b});
-  EXPECT_EQ(added.code, 0) << added.err;
-  EXPECT_EQ(added.out,
-            "added a: every 1m, within the limits of world\nadded b: every 5m, not limited\n");
-  until_last("a", 200);
-  EXPECT_TRUE(weir({"add", a}).out.starts_with("replaced a"));
-  const Ended table = weir({"sources"});
-  EXPECT_TRUE(table.out.contains("SOURCE") && table.out.contains(world.url("/a"))) << table.out;
-  EXPECT_EQ(boost::json::parse(weir({"sources", "--json"}).out).at("total").as_int64(), 2);
-  const Ended shown = weir({"sources", "a"});
-  EXPECT_TRUE(shown.out.contains("limited by world") && shown.out.contains("200")) << shown.out;
-  EXPECT_EQ(weir({"sources", "a", "--body"}).out, "{\"price\":1}\n");
-  EXPECT_EQ(weir({"remove", "a"}).out, "removed a\n");
-  EXPECT_EQ(weir({"remove", "a"}).code, 2);
-  EXPECT_EQ(weir({"sources", "a"}).code, 2);
-}
-
-TEST_F(SourceCommandsTest, MistakesHaveTheirPlaceAndNothingIsAdded) {
-  start();
-  const std::string good = directory.write("good.yaml", "name: a\nurl: " + world.url() + "\n");
-  const std::string bad = directory.write("bad.yaml", "name: b\nurl: nowhere\nevery: 1y\n");
-  const Ended ended = weir({"add", good, bad, directory.path("missing.yaml")});
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_TRUE(ended.err.contains("bad.yaml:2:6: url: ")) << ended.err;
-  EXPECT_TRUE(ended.err.contains("bad.yaml:3:8: every: ")) << ended.err;
-  EXPECT_TRUE(ended.err.contains("missing.yaml: ")) << ended.err;
-  EXPECT_EQ(get("/v1/sources").number("total"), 0);
-  EXPECT_EQ(weir({"remove", "a/b"}).code, 2);
-  EXPECT_EQ(weir({"sources", "--body"}).code, 2);
-  EXPECT_TRUE(weir({"sources"}).out.contains("no sources yet"));
-  for (const char* command : {"add", "sources", "remove"}) {
-    EXPECT_TRUE(weir({command, "--help"}).out.contains("Example:\n  ")) << command;
-  }
-}
-
-TEST_F(SourceCommandsTest, WithoutADaemonTheyAreUnreachable) {
-  const std::string file = directory.write("a.yaml", "name: a\nurl: https://a.example/\n");
-  EXPECT_EQ(weir({"add", file, "--server", "127.0.0.1:1"}).code, 69);
-  EXPECT_EQ(weir({"sources", "--server", "127.0.0.1:1"}).code, 69);
 }
 
 }  // namespace

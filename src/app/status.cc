@@ -106,6 +106,16 @@ std::string summary(const json::object& status) {
                      text(status, "connections"), text(status, "permits"), quota_summary(status));
 }
 
+// "9 sources, 6 due, 2 failing"; nothing without any.
+std::string sources_summary(const json::object& status) {
+  const json::value* value = status.if_contains("sources");
+  const json::object* sources = value == nullptr ? nullptr : value->if_object();
+  if (sources == nullptr || number(*sources, "total") == 0) return {};
+  return fmt::format("\n{} source{}, {} due, {} failing\n", text(*sources, "total"),
+                     number(*sources, "total") == 1 ? "" : "s", text(*sources, "due"),
+                     text(*sources, "failing"));
+}
+
 // "500 requests per 1m", "5 slots"
 std::string limit_text(const json::object& limit) {
   const std::string amount = text(limit, "amount") + " " + text(limit, "unit");
@@ -152,7 +162,9 @@ int status(const StatusOptions& options) {
       fmt::print("{}\n", reply->text);
     } else {
       if (options.watch && terminal) fmt::print("\x1b[H\x1b[2J");
-      fmt::print("{}{}", summary(reply->json.as_object()), status_table(reply->json, terminal));
+      const json::object& shown = reply->json.as_object();
+      fmt::print("{}{}{}", summary(shown), status_table(reply->json, terminal),
+                 sources_summary(shown));
     }
     std::fflush(stdout);
     if (!options.watch) return kDone;

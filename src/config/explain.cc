@@ -86,8 +86,17 @@ std::string explain(const ProviderConfig& provider) {
                         agent.priority, agent.limits.empty() ? "" : ":");
     append(text, "    ", agent.limits);
   }
-  text += fmt::format("  api key: {}\n", provider.api_key.empty() ? "none" : "yes");
+  text += fmt::format("  api key: {}{}\n", provider.api_key.empty() ? "none" : "yes",
+                      provider.key_parameter.empty()
+                          ? ""
+                          : fmt::format(", in the query as {}", provider.key_parameter));
   return text;
+}
+
+std::string explain(const SourceConfig& source) {
+  return fmt::format("{} ({})\n  a source: every {}, time-out {}, {} bytes kept of it at most\n",
+                     source.name, source.url, spell(source.every), spell(source.timeout),
+                     source.max_body);
 }
 
 }  // namespace weir

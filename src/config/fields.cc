@@ -124,6 +124,18 @@ void Reading::mistake(const Node& at, std::string field, std::string message) {
   }
 }
 
+bool Reading::claim(std::map<std::string, Place> Claims::* which, const std::string& value,
+                    const Node& at, const char* field) {
+  const auto [first, is_new] = (claims.*which).try_emplace(value, place(at));
+  if (is_new) return true;
+  const Place& other = first->second;
+  mistake(at, field,
+          fmt::format("{} is taken by the {} in {}:{}:{}", value,
+                      which == &Claims::sources ? "source" : "provider", other.file, other.line,
+                      other.column));
+  return false;
+}
+
 std::string Reading::resolve(const std::string& path) const {
   return (std::filesystem::path{file}.parent_path() / path).string();
 }

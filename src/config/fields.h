@@ -19,10 +19,11 @@
 
 namespace weir {
 
-// What only one provider may have, and where it was said first.
+// What only one provider or source may have, and where it was said first.
 struct Claims {
   std::map<std::string, Place> names;
   std::map<std::string, Place> domains;
+  std::map<std::string, Place> sources;
 };
 
 // One file while it is read.
@@ -35,6 +36,9 @@ struct Reading {
 
   Place place(const Node& at) const { return {file, at.line, at.column}; }
   void mistake(const Node& at, std::string field, std::string message);
+  // False, with a mistake, if another has it.
+  bool claim(std::map<std::string, Place> Claims::* which, const std::string& value, const Node& at,
+             const char* field);
   // A path in this file, as seen from the process.
   std::string resolve(const std::string& path) const;
 };

@@ -70,6 +70,23 @@ std::string from_file(Fields& fields, const std::string& key) {
   return std::move(file->text);
 }
 
+std::expected<FileText, std::string> read_all(int fd, const struct stat& status) {
+  // A byte more than it says it has, to see its end; more again if it grows meanwhile.
+  std::string text(std::min(static_cast<std::size_t>(status.st_size), kTextMax) + 1, '\0');
+  std::size_t size = 0;
+  while (true) {
+    if (size > kTextMax) return std::unexpected("is larger than 1 MiB");
+    if (size == text.size()) text.resize(std::min(2 * size, kTextMax + 1));
+    const ssize_t got = ::read(fd, text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::unexpected("cannot be read: " + why(errno));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return FileText{std::move(text), status.st_mode & 07777U, {status.st_dev, status.st_ino}};
+}
+
 }  // namespace
 
 std::expected<FileText, std::string> read_file(const std::string& path) {
@@ -79,20 +96,15 @@ std::expected<FileText, std::string> read_file(const std::string& path) {
   if (::fstat(file.fd, &status) != 0) return std::unexpected("cannot be read: " + why(errno));
   if (S_ISDIR(status.st_mode)) return std::unexpected("is a directory");
   if (!S_ISREG(status.st_mode)) return std::unexpected("is not a regular file");
-  // A byte more than it says it has, to see its end; more again if it grows meanwhile.
-  std::string text(std::min(static_cast<std::size_t>(status.st_size), kTextMax) + 1, '\0');
-  std::size_t size = 0;
-  while (true) {
-    if (size > kTextMax) return std::unexpected("is larger than 1 MiB");
-    if (size == text.size()) text.resize(std::min(2 * size, kTextMax + 1));
-    const ssize_t got = ::read(file.fd, text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::unexpected("cannot be read: " + why(errno));
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
+  return read_all(file.fd, status);
+}
+
+std::expected<FileText, std::string> read_standard_input() {
+  struct stat status{};
+  if (::fstat(STDIN_FILENO, &status) != 0) {
+    return std::unexpected("cannot be read: " + why(errno));
   }
-  text.resize(size);
-  return FileText{std::move(text), status.st_mode & 07777U, {status.st_dev, status.st_ino}};
+  return read_all(STDIN_FILENO, status);
 }
 
 bool is_directory(const std::string& path) {

@@ -1,5 +1,5 @@
 // Reading a file that may be anything: only regular ones of at most 1 MiB are read, and none can
-// make the reader wait.
+// make the reader wait, but standard input.
 #pragma once
 
 #include <sys/types.h>
@@ -28,6 +28,8 @@ struct FileText {
 
 // Fails with why not, without the path.
 std::expected<FileText, std::string> read_file(const std::string& path);
+// Likewise, whatever it is, to its end.
+std::expected<FileText, std::string> read_standard_input();
 
 inline constexpr std::size_t kFilesMax = 10'000;
 bool is_directory(const std::string& path);

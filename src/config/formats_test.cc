@@ -312,6 +312,8 @@ TEST(Explain, SaysInPlainWordsWhatHolds) {
             "  api key: none\n");
   EXPECT_EQ(explain(good(parse_provider("domain: a.com", "f"))),
             "a.com (a.com)\n  no limits: everything is admitted\n  api key: none\n");
+  EXPECT_TRUE(explain(good(parse_provider("domain: a.com\napi_key: k\napi_key_parameter: p", "f")))
+                  .ends_with("  api key: yes, in the query as p\n"));
 }
 
 }  // namespace

@@ -51,6 +51,10 @@ auto parse_text(std::string_view text, std::string file, Read read)
   return std::unexpected(std::move(reading.mistakes));
 }
 
+std::expected<FileText, std::string> read_given(const std::string& file) {
+  return file == "-" ? read_standard_input() : read_file(file);
+}
+
 // Puts the files together, in the order in which they are read.
 class Loader {
  public:
@@ -66,16 +70,33 @@ class Loader {
     if (!files) return mistake_at(at, folder, files.error());
     for (const std::string& file : *files) provider_file(file, {{file}});
   }
+  void source_file(const std::string& file) {
+    if (auto opened = open(file, {{file}}, read_given(file))) source_file(*opened);
+  }
   void any_file(const std::string& file) {
-    auto opened = open(file, {{file}});
+    auto opened = open(file, {{file}}, read_given(file));
     if (!opened) return;
-    if (opened->root.find("domain") != nullptr) return provider_file(*opened);
+    const Node& root = opened->root;
+    if (root.find("domain") != nullptr) return provider_file(*opened);
+    if (root.kind == Node::Kind::kList || root.find("url") != nullptr ||
+        root.find("every") != nullptr) {
+      return source_file(*opened);
+    }
     if (!main_.empty()) {
       opened->reading.mistake(opened->root, {},
                               fmt::format("a second main file; the first is {}", main_));
     }
     main_ = file;
     main_file(*opened);
+  }
+
+  // Calls read(file) with `path`, or with each file of the folder that it is.
+  void each_file(const std::string& path, const auto& read) {
+    if (!is_directory(path)) return read(path);
+    const auto files = list_folder(path);
+    if (!files) return mistake_at({{path}}, path, files.error());
+    if (files->empty()) return mistake_at({{path}}, path, "holds no *.yaml, *.yml or *.json");
+    for (const std::string& file : *files) read(file);
   }
 
   std::expected<Model, Mistakes> model() && {
@@ -93,9 +114,12 @@ class Loader {
 
   // Nothing if it cannot be read, or has been.
   std::optional<Opened> open(const std::string& file, const Mistake& at) {
+    return open(file, at, read_file(file));
+  }
+  std::optional<Opened> open(const std::string& file, const Mistake& at,
+                             std::expected<FileText, std::string> read) {
     order_.try_emplace(at.place.file, order_.size());
     order_.try_emplace(file, order_.size());
-    auto read = read_file(file);
     if (!read) {
       mistake_at(at, file, read.error());
       return {};
@@ -123,6 +147,19 @@ class Loader {
 
   void provider_file(Opened& opened) {
     model_.providers.push_back(read_provider(opened.reading, opened.root));
+    finish(opened);
+  }
+
+  void source_file(Opened& opened) {
+    const auto add = [&](const Node& node) {
+      model_.sources.push_back(read_source(opened.reading, node, {}));
+    };
+    if (opened.root.kind == Node::Kind::kList) {
+      if (opened.root.items.empty()) opened.reading.mistake(opened.root, {}, "holds no source");
+      std::ranges::for_each(opened.root.items, add);
+    } else {
+      add(opened.root);
+    }
     finish(opened);
   }
 
@@ -157,8 +194,21 @@ std::expected<Model, Mistakes> load(const ConfigFiles& files) {
 
 std::expected<Model, Mistakes> load_files(const std::vector<std::string>& files) {
   Loader loader;
-  for (const auto& file : files) loader.any_file(file);
+  for (const auto& path : files) {
+    loader.each_file(path, [&](const std::string& file) { loader.any_file(file); });
+  }
   return std::move(loader).model();
+}
+
+std::expected<std::vector<SourceConfig>, Mistakes> load_sources(
+    const std::vector<std::string>& files) {
+  Loader loader;
+  for (const auto& path : files) {
+    loader.each_file(path, [&](const std::string& file) { loader.source_file(file); });
+  }
+  auto model = std::move(loader).model();
+  if (!model) return std::unexpected(std::move(model.error()));
+  return std::move(model->sources);
 }
 
 std::expected<ProviderConfig, Mistakes> parse_provider(std::string_view text, std::string file) {

@@ -30,8 +30,12 @@ using Mistakes = std::vector<Mistake>;  // by file in the order of reading, then
 // The main file, the providers it names, and the others.
 std::expected<Model, Mistakes> load(const ConfigFiles& files);
 
-// Files of either kind, told apart by what they hold, as one configuration: `weir check`.
+// Files of every kind, told apart by what they hold, as one configuration: `weir check`. A folder
+// stands for the files in it, "-" for standard input.
 std::expected<Model, Mistakes> load_files(const std::vector<std::string>& files);
+// Likewise definitions of sources alone, one in a file or a list of them: `weir add`.
+std::expected<std::vector<SourceConfig>, Mistakes> load_sources(
+    const std::vector<std::string>& files);
 
 // A provider file's text as if it stood in `file`. For embedded defaults, tests and fuzzing.
 std::expected<ProviderConfig, Mistakes> parse_provider(std::string_view text, std::string file);
@@ -65,5 +69,7 @@ Result<Nanos> parse_period(std::string_view text);
 //     at most 300 requests in each window of 1m, starting with its first request
 //     …
 std::string explain(const ProviderConfig& provider);
+// Likewise when and whence a source is fetched.
+std::string explain(const SourceConfig& source);
 
 }  // namespace weir

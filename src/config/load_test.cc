@@ -131,6 +131,45 @@ TEST_F(LoadTest, ChecksFilesOfEitherKind) {
             std::string::npos);
 }
 
+TEST_F(LoadTest, ChecksSourcesAndFoldersToo) {
+  write("all/a.yaml", "domain: a.com\n");
+  write("all/s.yaml", "name: s\nurl: https://a.com/x\n");
+  const auto model = load_files({path("all")});
+  ASSERT_TRUE(model) << lines(model);
+  ASSERT_EQ(model->sources.size(), 1U);
+  EXPECT_EQ(explain(model->sources[0]),
+            "s (https://a.com/x)\n  a source: every 1m, time-out 30s, 1048576 bytes kept of it at "
+            "most\n");
+  EXPECT_EQ(model->providers.size(), 1U);
+  EXPECT_EQ(lines(load_files({write("t.yaml", "name: t\nevery: 5x\n")})),
+            "t.yaml:1:1: url: is missing\n"
+            "t.yaml:2:8: every: 5x is not a period; write 30s, 5m, 1h or 1d\n");
+}
+
+TEST_F(LoadTest, SourcesStandInFilesFoldersAndLists) {
+  write("all/b.json", R"({"name": "b", "url": "https://b.com"})");
+  write("all/a.yaml", "name: a\nurl: https://a.com\n");
+  write("all/notes.txt", "none");
+  const std::string list =
+      write("list.yaml", "- {name: c, url: https://c.com}\n- {name: d, url: https://d.com}\n");
+  const auto sources = load_sources({path("all"), list, path("all/a.yaml")});
+  ASSERT_TRUE(sources) << sources.error().front().text();
+  std::string names;
+  for (const SourceConfig& source : *sources) names += source.name;
+  EXPECT_EQ(names, "abcd") << "and none twice";
+  write("twice.yaml", "- {name: a, url: https://x.com}\n- {url: nowhere}\n");
+  write("empty/none.txt", "");
+  write("nothing.yaml", "[]");
+  EXPECT_EQ(
+      lines(load_sources({path("all"), path("twice.yaml"), path("empty"), path("nothing.yaml")})
+                .error()),
+      "twice.yaml:1:10: name: a is taken by the source in all/a.yaml:1:7\n"
+      "twice.yaml:2:3: name: is missing\n"
+      "twice.yaml:2:9: url: must begin with https:// or http://\n"
+      "empty: holds no *.yaml, *.yml or *.json\n"
+      "nothing.yaml:1:1: holds no source\n");
+}
+
 TEST_F(LoadTest, AFileWithASecretThatOthersMayReadIsRefused) {  // S4.7
   write("a.yaml", kSeedFmp, 0604);
   EXPECT_EQ(lines(load({.provider_files = {path("a.yaml")}})),

@@ -48,6 +48,8 @@ TEST(ProviderMistakes, HaveAPlaceAFieldAndACure) {  // S4.1
           {with("pass_client_key: yes"), ":2:18: pass_client_key", "one of true, false: yes"},
           {with("pass_client_key: true\napi_key: k"), ":2:18: pass_client_key",
            "choose api_key or"},
+          {with("api_key_parameter: apikey"), ":2:20: api_key_parameter", "there is none"},
+          {with("api_key: k\napi_key_parameter: a=b"), ":3:20: api_key_parameter", "a name is"},
           {with("max_body: 0"), ":2:11: max_body", "from 1 to 1073741824 such as 1MiB: 0"},
           {with("max_body: 1025MiB"), ":2:11: max_body", "1025MiB"},
           {with("max_body: 32MB"), ":2:11: max_body", "32MB"},

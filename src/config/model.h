@@ -89,6 +89,7 @@ struct ProviderConfig {
   std::string upstream;
   Profile profile = Profile::kGeneric;
   Secret api_key;
+  std::string key_parameter = {};  // of the query, which carries it; empty: a header field does
   std::vector<LimitConfig> limits;
   Nanos request_timeout = std::chrono::minutes{3};
   Nanos max_wait = std::chrono::seconds{240};
@@ -160,8 +161,9 @@ struct MainConfig {
 
 struct Model {
   MainConfig main;
-  std::vector<ProviderConfig> providers;  // unique by name, and by domain where they have one
-  std::vector<Mistake> warnings;          // nothing wrong, but worth a look
+  std::vector<ProviderConfig> providers;   // unique by name, and by domain where they have one
+  std::vector<Mistake> warnings;           // nothing wrong, but worth a look
+  std::vector<SourceConfig> sources = {};  // unique by name; only where load_files() finds them
 };
 
 }  // namespace weir

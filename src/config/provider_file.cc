@@ -129,18 +129,6 @@ void read_price(ProviderConfig& provider, const Node& key, Fields& fields) {
   provider.prices.push_back({key.text, price});
 }
 
-// False, with a mistake, if another has it.
-bool claim(std::map<std::string, Place>& claims, Reading& reading, const std::string& value,
-           const Node& at, const char* field) {
-  const auto [first, is_new] = claims.try_emplace(value, reading.place(at));
-  if (is_new) return true;
-  const Place& other = first->second;
-  reading.mistake(at, field,
-                  fmt::format("{} is taken by the provider in {}:{}:{}", value, other.file,
-                              other.line, other.column));
-  return false;
-}
-
 }  // namespace
 
 std::string_view name(Profile profile) {
@@ -148,7 +136,7 @@ std::string_view name(Profile profile) {
 }
 
 void claim_name(Reading& reading, const std::string& name, const Node& at) {
-  claim(reading.claims.names, reading, name, at, "name");
+  reading.claim(&Claims::names, name, at, "name");
 }
 
 ProviderConfig read_provider(Reading& reading, const Node& root) {
@@ -161,8 +149,8 @@ ProviderConfig read_provider(Reading& reading, const Node& root) {
   const Node* named = fields.find("name");
   provider.name = named == nullptr ? provider.domain : fields.name("name").value_or("");
   const Node* domain = fields.find("domain");
-  const bool own_domain = !provider.domain.empty() && claim(reading.claims.domains, reading,
-                                                            provider.domain, *domain, "domain");
+  const bool own_domain = !provider.domain.empty() &&
+                          reading.claim(&Claims::domains, provider.domain, *domain, "domain");
   if (named != nullptr && !provider.name.empty()) claim_name(reading, provider.name, *named);
   if (named == nullptr && own_domain) claim_name(reading, provider.name, *domain);
   provider.place = reading.place(domain == nullptr ? root : *domain);
@@ -170,6 +158,7 @@ ProviderConfig read_provider(Reading& reading, const Node& root) {
   provider.upstream = read_upstream(fields, provider.domain);
   provider.profile = fields.choice("profile", kProfiles).value_or(profile_of(provider.domain));
   provider.api_key = read_secret(fields, "api_key");
+  provider.key_parameter = fields.name("api_key_parameter").value_or("");
   provider.limits = read_limits(fields);
   provider.request_timeout = fields.period("request_timeout").value_or(provider.request_timeout);
   if (provider.request_timeout > kPeriodMax / 2) {  // a permit lives for twice as long
@@ -184,6 +173,11 @@ ProviderConfig read_provider(Reading& reading, const Node& root) {
   provider.pass_client_key = fields.yes_or_no("pass_client_key").value_or(false);
   if (provider.pass_client_key && !provider.api_key.empty()) {
     fields.mistake("pass_client_key", "a call has one key: choose api_key or pass_client_key");
+  }
+  const bool keyed = fields.find("api_key") != nullptr || fields.find("api_key_env") != nullptr ||
+                     fields.find("api_key_file") != nullptr;
+  if (!provider.key_parameter.empty() && !keyed) {
+    fields.mistake("api_key_parameter", "says where api_key goes, and there is none");
   }
   provider.max_body = fields.bytes("max_body", kMaxBodyMost).value_or(provider.max_body);
   provider.default_max_tokens = fields.whole("default_max_tokens", 1, kMaxTokensMost);

@@ -30,15 +30,18 @@ std::string lower(std::string_view text) {
 // Beyond the fields that providers are known to use: what is called like a credential.
 bool carries_credential(std::string_view field) {
   if (net::is_credential_field(field)) return true;
-  constexpr std::array<std::string_view, 7> kParts{"token",    "secret", "apikey",    "api-key",
-                                                   "password", "x-auth", "credential"};
+  constexpr std::array<std::string_view, 13> kParts{
+      "token",       "secret",        "apikey",          "api-key",    "password",
+      "x-auth",      "credential",    "auth-key",        "access-key", "app-key",
+      "private-key", "functions-key", "subscription-key"};
   const std::string name = lower(field);
   return std::ranges::any_of(kParts, [&](auto part) { return name.contains(part); });
 }
 
 bool query_carries_credential(std::string_view query) {
-  constexpr std::array<std::string_view, 5> kNames{"token", "secret", "client_secret", "password",
-                                                   "auth_token"};
+  constexpr std::array<std::string_view, 11> kNames{
+      "token",      "secret",  "client_secret", "password",  "auth_token",     "access_key",
+      "secret_key", "app_key", "sig",           "signature", "x-amz-signature"};
   while (!query.empty()) {
     const std::string_view parameter = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(parameter.size() + 1, query.size()));
@@ -68,7 +71,7 @@ std::string_view url_flaw(std::string_view url) {
   if (!net::Origin::parse(url.substr(0, rest))) return "is not a URL such as https://example.com/a";
   const std::size_t query = url.find('?');
   if (query != url.npos && query_carries_credential(url.substr(query + 1))) {
-    return "holds a key; put it into the provider's file (api_key): keys are never stored";
+    return kKeyInQuery;
   }
   return {};
 }
@@ -139,6 +142,9 @@ SourceConfig read_source(Reading& reading, const Node& root, std::string_view na
   source.name = fields.name("name").value_or(std::string{name});
   if (!name.empty() && source.name != name) {
     fields.mistake("name", fmt::format("is not {}, as the address of the request says", name));
+  }
+  if (const Node* at = fields.find("name"); at != nullptr && !source.name.empty()) {
+    reading.claim(&Claims::sources, source.name, *at, "name");
   }
   fields.require("url");
   source.url = fields.text("url", "a URL such as https://example.com/a").value_or("");

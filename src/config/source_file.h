@@ -14,6 +14,9 @@ namespace weir {
 
 inline constexpr std::size_t kSourceHeadersMax = 32;
 inline constexpr std::size_t kSourceUrlBytesMax = 2048;
+inline constexpr std::string_view kKeyInQuery =
+    "holds a key; put it into the provider's file (api_key, and api_key_parameter for its name): "
+    "keys are never stored";
 
 // What could be read; with mistakes in the Reading it is not to be used. `name` as parse_source()
 // (load.h) has it.

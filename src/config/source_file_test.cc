@@ -91,8 +91,9 @@ TEST(SourceFile, RefusesCredentialsAndNeverQuotesThem) {
   for (const char* line :
        {"headers: {Authorization: Bearer CANARY}", "headers: {X-Api-Key: CANARY}",
         "headers: {cookie: CANARY}", "headers: {X-Auth-Token: CANARY}", "headers: {apikey: CANARY}",
-        "url: https://user:CANARY@a.example/", "url: https://CANARY@a.example/",
-        "url: https://a.example/q?symbol=A&apikey=CANARY",
+        "headers: {X-Functions-Key: CANARY}", "url: https://a.example/q?access_key=CANARY",
+        "url: https://a.example/q?b=1&Signature=CANARY", "url: https://user:CANARY@a.example/",
+        "url: https://CANARY@a.example/", "url: https://a.example/q?symbol=A&apikey=CANARY",
         "url: https://a.example/q?%61pi_key=CANARY", "url: https://a.example?token=CANARY"}) {
     std::string text = std::string{line} + "\nname: a\n";
     if (!text.starts_with("url")) text += "url: https://a.example/\n";

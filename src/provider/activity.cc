@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -18,6 +19,13 @@ constexpr Nanos kNoWait = std::chrono::milliseconds{1};
 std::int64_t index_of(Instant now, Nanos slice) {
   return clamp_instant(now).time_since_epoch() / slice;
 }
+
+void add(Amount& sum, Amount amount) {
+  using Range = std::numeric_limits<Amount>;
+  if (__builtin_add_overflow(sum, amount, &sum)) sum = amount < 0 ? Range::min() : Range::max();
+}
+
+Activity::Total total(Nanos span) { return std::chrono::floor<Activity::Total>(span); }
 
 Activity::Use use_of(const Cost& cost) {
   return {Activity::tokens_of(cost), cost[Unit::kMicroUsd]};
@@ -37,10 +45,10 @@ Activity::Counts& Activity::Counts::operator+=(const Counts& other) {
   limited += other.limited;
   failed += other.failed;
   expired += other.expired;
-  tokens += other.tokens;
-  micro_usd += other.micro_usd;
-  estimated += other.estimated;
-  settled += other.settled;
+  add(tokens, other.tokens);
+  add(micro_usd, other.micro_usd);
+  add(estimated, other.estimated);
+  add(settled, other.settled);
   waits += other.waits;
   waited += other.waited;
   answers += other.answers;
@@ -60,8 +68,9 @@ void Activity::Guest::turn_to(Instant now) {
 }
 
 Amount Activity::Guest::tokens_used() const {
-  // A refund may be of what is long ago.
-  return std::max<Amount>(std::accumulate(tokens.begin(), tokens.end(), Amount{0}), 0);
+  Amount used = 0;
+  for (const Amount each : tokens) add(used, each);
+  return std::max<Amount>(used, 0);  // a refund may be of what is long ago
 }
 
 std::uint64_t Activity::Guest::requests_made() const {
@@ -154,16 +163,16 @@ void Activity::finish(Visit& visit, Instant now) {
   const Use reserved = use_of(visit.arrival_.cost);
   const Use used = visit.settled_.value_or(reserved);
   Counts& counts = slice(now).counts;
-  counts.tokens += used.tokens;
-  counts.micro_usd += used.micro_usd;
+  add(counts.tokens, used.tokens);
+  add(counts.micro_usd, used.micro_usd);
   if (visit.settled_ && used.tokens > 0) {
-    counts.estimated += reserved.tokens;
-    counts.settled += used.tokens;
+    add(counts.estimated, reserved.tokens);
+    add(counts.settled, used.tokens);
   }
   if (visit.settled_) {
     visit.guest_->turn_to(now);
-    visit.guest_->tokens[static_cast<std::size_t>(visit.guest_->newest) % kAgentSlices] +=
-        used.tokens - reserved.tokens;
+    add(visit.guest_->tokens[static_cast<std::size_t>(visit.guest_->newest) % kAgentSlices],
+        used.tokens - reserved.tokens);
   }
   visit.state_ = Visit::State::kOver;
 }
@@ -205,20 +214,20 @@ bool Activity::Visit::admitted(Instant now, Holds holds) {
   }
   slice.wait.add(wait);
   ++slice.counts.waits;
-  slice.counts.waited += wait;
+  slice.counts.waited += total(wait);
   const Use use = use_of(arrival_.cost);
   if (!std::exchange(counted_, true)) {
     ++slice.counts.admitted;
     guest_->turn_to(now);
     const std::size_t minute = static_cast<std::size_t>(guest_->newest) % kAgentSlices;
     ++guest_->requests[minute];
-    guest_->tokens[minute] += use.tokens;
+    add(guest_->tokens[minute], use.tokens);
   }
   since_ = now;
   waited_ = wait;
   if (holds == Holds::kNothing) {
-    slice.counts.tokens += use.tokens;
-    slice.counts.micro_usd += use.micro_usd;
+    add(slice.counts.tokens, use.tokens);
+    add(slice.counts.micro_usd, use.micro_usd);
     --guest_->visits;
     state_ = State::kOver;
   } else {
@@ -271,7 +280,7 @@ void Activity::Visit::ended(Instant now) {
   const Nanos span = std::max(now - since_, Nanos{0});
   slice.upstream.add(span);
   ++slice.counts.answers;
-  slice.counts.upstream += span;
+  slice.counts.upstream += total(span);
   activity_->finish(*this, now);
 }
 
@@ -389,16 +398,16 @@ void Activity::show_agents(View& view, Instant now) const {
   rows.reserve(book_->guests.size() + 1);
   Amount tokens = 0;
   std::uint64_t requests = 0;
-  const auto add = [&](std::string_view name, Guest& guest) {
+  const auto add_row = [&](std::string_view name, Guest& guest) {
     guest.turn_to(now);
     const Row row{name, &guest, guest.tokens_used(), guest.requests_made()};
     if (guest.idle()) return;
     rows.push_back(row);
-    tokens += row.tokens;
+    add(tokens, row.tokens);
     requests += row.requests;
   };
-  for (auto& [name, guest] : book_->guests) add(name, guest);
-  add({}, book_->others);
+  for (auto& [name, guest] : book_->guests) add_row(name, guest);
+  add_row({}, book_->others);
   const auto share = [&](const Row& row) {
     if (tokens > 0) return static_cast<double>(row.tokens) / static_cast<double>(tokens);
     return requests == 0 ? 0.0 : static_cast<double>(row.requests) / static_cast<double>(requests);

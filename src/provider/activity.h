@@ -45,23 +45,26 @@ class Activity {
   static constexpr std::size_t kQueueShown = 20;
   static constexpr std::size_t kSlowestShown = 5;
 
-  // Only ever grow, or are of the last minute.
+  // A thousand calls at a time fill 64 bits of nanoseconds in 106 days.
+  using Total = std::chrono::microseconds;
+  // Only ever grow, or are of the last minute. What callers claim to use may be anything: a sum of
+  // amounts stops at the largest number there is.
   struct Counts {
     std::uint64_t arrived = 0;
     std::uint64_t admitted = 0;   // calls, not their tries
     std::uint64_t refused = 0;    // by us
     std::uint64_t abandoned = 0;  // left before they were admitted or refused
     std::uint64_t limited = 0;    // answers of 429
-    std::uint64_t failed = 0;     // no answer, or a broken one
+    std::uint64_t failed = 0;     // no answer, a broken one, or an error of 5xx
     std::uint64_t expired = 0;    // permits that were never released
     Amount tokens = 0;            // of calls that ended
     Amount micro_usd = 0;
     Amount estimated = 0;  // tokens of calls that were settled: as reserved,
     Amount settled = 0;    // and as used
     std::uint64_t waits = 0;
-    Nanos waited{0};  // of all these
+    Total waited{0};  // of all these
     std::uint64_t answers = 0;
-    Nanos upstream{0};  // of all these
+    Total upstream{0};  // of all these
 
     Counts& operator+=(const Counts& other);
   };

@@ -45,6 +45,33 @@ TEST_F(ActivityTest, OfWhichNobodyHasComeIsEmptyAndNotUsed) {
   EXPECT_EQ(activity.busy(time.now()).waiting, 0U);
 }
 
+TEST_F(ActivityTest, WhatCallersClaimDoesNotOverflow) {
+  const Cost most = Cost::of(Unit::kTokens, kAmountMax).with(Unit::kMicroUsd, kAmountMax);
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string agent = i % 2 == 0 ? "a" : "b";
+    auto visit = activity.arrive({.agent = agent, .cost = most}, time.now());
+    visit.admitted(time.now(), Holds::kSomething);
+    visit.settled(most);
+    visit.ended(time.now());
+  }
+  EXPECT_EQ(view().totals.tokens, std::numeric_limits<Amount>::max());
+  EXPECT_EQ(view().minute.micro_usd, std::numeric_limits<Amount>::max());
+  EXPECT_NEAR(view().agents[0].share, 0.5, 0.05);
+}
+
+TEST_F(ActivityTest, CallsThatTakeCenturiesTogetherAreStillSummed) {
+  constexpr Nanos kYear = 24h * 365;
+  std::vector<Activity::Visit> visits;
+  for (int i = 0; i < 1'000; ++i) visits.push_back(arrive("a"));
+  for (auto& visit : visits) visit.queued(time.now());
+  time.advance(kYear);
+  for (auto& visit : visits) visit.admitted(time.now(), Holds::kSomething);
+  time.advance(kYear);
+  for (auto& visit : visits) visit.ended(time.now());
+  EXPECT_EQ(view().totals.waited, 1'000 * Activity::Total{kYear / 1us});
+  EXPECT_EQ(view().totals.upstream, 1'000 * Activity::Total{kYear / 1us});
+}
+
 TEST_F(ActivityTest, CountsWhatBecameOfEachCallOnce) {
   arrive("a").admitted(time.now(), Holds::kNothing);
   arrive("a").refused(time.now());

@@ -83,9 +83,22 @@ boost::json::object body_of(Profile profile, const RefusalText& refusal) {
             {"code", refusal.code}}}};
 }
 
-bool is_credential_parameter(Profile profile, std::string_view name) {
+bool is_credential_parameter(const ProviderConfig& provider, std::string_view name) {
   return net::is_credential_parameter(name) ||
-         (profile != Profile::kGeneric && net::same_ignoring_case(name, "key"));
+         (provider.profile != Profile::kGeneric && net::same_ignoring_case(name, "key")) ||
+         (!provider.key_parameter.empty() && net::same_ignoring_case(name, provider.key_parameter));
+}
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (net::is_digit(c) || net::is_letter(c) || std::string_view{"-._~"}.contains(c)) {
+      out += c;
+    } else {
+      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -104,20 +117,42 @@ KeyField key_field(Profile profile) {
 }
 
 void append_key(std::string& head, const ProviderConfig& provider) {
-  if (provider.api_key.empty()) return;
+  if (provider.api_key.empty() || !provider.key_parameter.empty()) return;
   const KeyField key = key_field(provider.profile);
   head.append(key.name).append(": ").append(key.prefix);
   head.append(provider.api_key.reveal()).append("\r\n");
 }
 
-std::string without_credentials(Profile profile, std::string_view query) {
+void append_key_parameter(std::string& target, const ProviderConfig& provider) {
+  if (provider.api_key.empty() || provider.key_parameter.empty()) return;
+  target.append(target.contains('?') ? "&" : "?").append(provider.key_parameter).append("=");
+  target += percent_encoded(provider.api_key.reveal());
+}
+
+void hide_key(std::string& text, const ProviderConfig& provider) {
+  constexpr std::size_t kKeyBytesMin = 4;  // shorter ones are found everywhere
+  const std::string& plain = provider.api_key.reveal();
+  if (plain.size() < kKeyBytesMin) return;
+  for (const std::string& key : {plain, percent_encoded(plain)}) {
+    for (std::size_t at = 0; (at = text.find(key, at)) != text.npos; at += key.size()) {
+      text.replace(at, key.size(), key.size(), '*');
+    }
+    for (std::size_t size = std::min(key.size(), text.size()); size >= kKeyBytesMin; --size) {
+      if (!text.ends_with(std::string_view{key}.substr(0, size))) continue;
+      text.replace(text.size() - size, size, size, '*');
+      break;
+    }
+  }
+}
+
+std::string without_credentials(const ProviderConfig& provider, std::string_view query) {
   std::string kept;
   while (!query.empty()) {
     const std::string_view parameter = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(parameter.size() + 1, query.size()));
     const std::string_view encoded = parameter.substr(0, parameter.find('='));
     const std::string name = net::percent_decoded(encoded).value_or(std::string{encoded});
-    if (is_credential_parameter(profile, name)) continue;
+    if (is_credential_parameter(provider, name)) continue;
     if (!kept.empty()) kept += '&';
     kept += parameter;
   }

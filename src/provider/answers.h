@@ -27,11 +27,17 @@ struct KeyField {
   std::string_view prefix;  // "Bearer ", or none
 };
 KeyField key_field(Profile profile);
-// The line of a head, with its CRLF, that carries the configured key; nothing without one.
+// The line of a head, with its CRLF, that carries the configured key; nothing without one, or where
+// the query carries it.
 void append_key(std::string& head, const ProviderConfig& provider);
+// To the end of a request's target: the parameter that carries it, if one does.
+void append_key_parameter(std::string& target, const ProviderConfig& provider);
+// Asterisks in its place, in whichever form it was sent, also where the end of the text has cut it:
+// for what is kept, and for heads of answers.
+void hide_key(std::string& text, const ProviderConfig& provider);
 
 // A query (without '?') less the parameters that carry a key. `key` is one everywhere but with
 // generic providers, where it may be anything.
-std::string without_credentials(Profile profile, std::string_view query);
+std::string without_credentials(const ProviderConfig& provider, std::string_view query);
 
 }  // namespace weir

@@ -58,14 +58,60 @@ TEST(Credentials, GoIntoTheFieldOfTheProvider) {
 
 TEST(Credentials, AreTakenOutOfAQuery) {
   const auto gemini = [](std::string_view query) {
-    return without_credentials(Profile::kGemini, query);
+    ProviderConfig provider;
+    provider.profile = Profile::kGemini;
+    return without_credentials(provider, query);
   };
   EXPECT_EQ(gemini("alt=sse&key=AIza"), "alt=sse");
   EXPECT_EQ(gemini("key=AIza"), "");
   EXPECT_EQ(gemini("key=a&alt=sse&KEY=b&%6Bey=c&key&access_token=d"), "alt=sse");
   EXPECT_EQ(gemini("alt=sse&keys=1&x=key=2"), "alt=sse&keys=1&x=key=2");
   EXPECT_EQ(gemini(""), "");
-  EXPECT_EQ(without_credentials(Profile::kGeneric, "key=5&apikey=s"), "key=5");
+  ProviderConfig generic;
+  EXPECT_EQ(without_credentials(generic, "key=5&apikey=s"), "key=5");
+  generic.key_parameter = "appid";
+  EXPECT_EQ(without_credentials(generic, "key=5&AppID=s&app%69d=t"), "key=5");
+}
+
+TEST(Credentials, GoIntoTheQueryWhereTheProviderWantsThemThere) {
+  ProviderConfig provider;
+  std::string target = "GET /query";
+  append_key_parameter(target, provider);
+  provider.api_key = Secret{"k&y/1"};
+  append_key_parameter(target, provider);
+  EXPECT_EQ(target, "GET /query");
+  provider.key_parameter = "apikey";
+  std::string head;
+  append_key(head, provider);
+  EXPECT_EQ(head, "");
+  append_key_parameter(target, provider);
+  EXPECT_EQ(target, "GET /query?apikey=k%26y%2F1");
+  target = "GET /query?a=1";
+  append_key_parameter(target, provider);
+  EXPECT_EQ(target, "GET /query?a=1&apikey=k%26y%2F1");
+}
+
+// S4.7
+TEST(Credentials, AreHiddenInEitherFormAndLengthsStay) {
+  ProviderConfig provider;
+  provider.api_key = Secret{"k&y/1"};
+  std::string text = "a k&y/1 b k%26y%2F1 k&y/ c";
+  hide_key(text, provider);
+  EXPECT_EQ(text, "a ***** b ********* k&y/ c");
+  text = "cut: k&y/";
+  hide_key(text, provider);
+  EXPECT_EQ(text, "cut: ****");
+  text = "cut: k%26y%";
+  hide_key(text, provider);
+  EXPECT_EQ(text, "cut: ******");
+  provider.api_key = Secret{"*****"};  // whose place does not change
+  text = "x*****y";
+  hide_key(text, provider);
+  EXPECT_EQ(text, "x*****y");
+  provider.api_key = Secret{"abc"};
+  text = "abc";
+  hide_key(text, provider);
+  EXPECT_EQ(text, "abc") << "found everywhere";
 }
 
 }  // namespace

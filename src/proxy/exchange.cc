@@ -308,6 +308,7 @@ void Exchange::judge(bool whole) {
     tell("retried", fmt::format(",\"status\":{}", status_));
     return wait();
   }
+  if (status_ >= 500) errand_.resource->activity().failed(house_.clock.now());
   const bool terminal = signals.kind == Signals::Kind::kExhausted ||
                         signals.retry_after.value_or(Nanos{0}) > kRetrySoon;
   const bool said = head->fields.find("x-should-retry").has_value();
@@ -321,6 +322,7 @@ void Exchange::judge(bool whole) {
 void Exchange::begin(const net::ResponseHead& head, std::string_view more) {
   framing_ = framing_of(head, errand_.method, hider_.has_value(), errand_.http_1_0);
   head_ = response_head(head, framing_, relay_->keeps_alive(), more);
+  if (!errand_.config->key_parameter.empty()) hide_key(head_, *errand_.config);  // in a Location
   begun_ = true;
   relay_->begin(status_);
   // The head goes with the first bytes of the body; those of a stream may be long in coming.

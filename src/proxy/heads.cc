@@ -63,6 +63,7 @@ std::string request_head(const net::RequestHead& head, const ProviderConfig& pro
   out.reserve(1024);
   out.append(head.method).append(" ").append(upward.origin.base).append(upward.path);
   if (!upward.query.empty()) out.append("?").append(upward.query);
+  append_key_parameter(out, provider);
   out += " HTTP/1.1\r\n";
   append_field(out, "Host", upward.origin.authority);
 

@@ -239,9 +239,8 @@ std::expected<Errand, Outcome> Proxy::understand(const server::HttpRequest& http
 
   const bool read = facts.api != Api::kOther;
   std::string body = facts.hide_usage() ? with_stream_usage(http.body) : std::string{http.body};
-  const std::string query = config->pass_client_key
-                                ? std::string{head.query}
-                                : without_credentials(config->profile, head.query);
+  const std::string query =
+      config->pass_client_key ? std::string{head.query} : without_credentials(*config, head.query);
   const Instant now = parts_.clock.now();
   return Errand{.resource = std::move(resource),
                 .config = config,

@@ -116,6 +116,30 @@ TEST_F(RefusalsTest, AnOverloadedApiOfAnyKindIsNotSentAPostTwice) {
   EXPECT_TRUE(provider.idle());
 }
 
+// S3.9
+TEST_F(RefusalsTest, AnErrorOfTheProvidersOwnIsAFailedCallUnlessItIsTriedAgain) {
+  start("openai");
+  RawClient agent = client();
+  const auto failed = [&] {
+    return resources.find("api")->activity().view(time.now()).minute.failed;
+  };
+  agent.send(chat());
+  provider.next().answer("no such model", "404 Not Found");
+  EXPECT_EQ(agent.answer().status, 404);
+  EXPECT_EQ(failed(), 0U);
+  agent.send(chat());
+  provider.next().answer("sorry", "500 Internal Server Error");
+  EXPECT_EQ(agent.answer().status, 500);
+  EXPECT_EQ(failed(), 1U);
+  agent.send(chat());
+  provider.next().answer("busy", "503 Service Unavailable");
+  until_waiting(1);
+  time.advance(1s);
+  provider.next().answer("{}");
+  EXPECT_EQ(agent.answer().status, 200);
+  EXPECT_EQ(failed(), 1U);
+}
+
 TEST_F(RefusalsTest, HeadersCorrectOursDownwards) {
   start("openai", "limits: [{unit: requests, amount: 100, per: 1m}]\n");
   RawClient agent = client();

@@ -43,6 +43,19 @@ TEST_F(SafetyTest, TheConfiguredKeyReplacesWhateverTheClientSent) {
   EXPECT_EQ(log_text().find("canary"), std::string::npos);
 }
 
+TEST_F(SafetyTest, AKeyForTheQueryGoesThereAndDoesNotComeBackInAHead) {
+  start("generic", "api_key: canary/key\napi_key_parameter: appid\n");
+  RawClient agent = client();
+  agent.send(get("/v1/models?x=1&appid=mine", "Authorization: Bearer mine\r\n"));
+  auto visit = provider.next();
+  EXPECT_TRUE(visit.head.contains("?x=1&appid=canary%2Fkey HTTP/1.1\r\n")) << visit.head;
+  EXPECT_FALSE(visit.has("mine") || visit.has("authorization")) << visit.head;
+  visit.answer("{}", "302 Found", "Location: /else?appid=canary%2Fkey\r\n");
+  const auto answer = agent.answer();
+  EXPECT_TRUE(answer.has("\r\nLocation: /else?appid=************\r\n")) << answer.head;
+  EXPECT_FALSE(log_text().contains("canary"));
+}
+
 TEST_F(SafetyTest, AClientsOwnKeyGoesOnOnlyIfConfigured) {
   start("anthropic");
   RawClient agent = client();

@@ -13,7 +13,8 @@ Nanos time_until(const LimitStatus& limit, const Cost& cost) {
   if (limit.unit == Unit::kSlots) return std::chrono::seconds{1};
   if (limit.resets_in) return *limit.resets_in;
   const double periods = static_cast<double>(missing) / static_cast<double>(limit.amount);
-  return Nanos{static_cast<std::int64_t>(periods * static_cast<double>(limit.period.count()))};
+  const double nanos = periods * static_cast<double>(limit.period.count());
+  return Nanos{static_cast<std::int64_t>(std::min(nanos, static_cast<double>(kPeriodMax.count())))};
 }
 
 double used_part(const LimitStatus& limit) {

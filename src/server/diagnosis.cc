@@ -20,6 +20,9 @@ std::string called(const LimitView& limit) {
   return fmt::format("\"{}\" ({})", limit.name, limit.scope);
 }
 
+// What lies ahead needs no fractions.
+std::string ahead(Nanos span) { return span_text(std::chrono::ceil<std::chrono::seconds>(span)); }
+
 // How many are meant: "1 call waits", "5 calls wait".
 std::string calls_wait(std::uint64_t count) {
   return count == 1 ? "1 call waits" : fmt::format("{} calls wait", count);
@@ -35,7 +38,8 @@ class Findings {
     if (!resource_.reason.empty()) exhausted();
     if (resource_.state == kHeld) held();
     lowered();
-    if (resource_.state == kOpen && !slow_ours()) slow_theirs();
+    const bool fails = failing();
+    if (resource_.state == kOpen && !slow_ours() && !fails) slow_theirs();
     forgotten();
     ending();
     return std::move(warnings_);
@@ -63,7 +67,7 @@ class Findings {
     warn(all ? Severity::kCritical : Severity::kWarning, "exhausted",
          fmt::format("The provider says that {} is used up ({}). It is asked again in {}.",
                      all ? "the quota" : "the quota of one model or key", resource_.reason,
-                     span_text(resource_.reason_for)),
+                     ahead(resource_.reason_for)),
          "Raise the spend limit or top up the balance at the provider, then resume it here; or "
          "wait for the reset.");
   }
@@ -71,7 +75,7 @@ class Findings {
   void held() {
     if (resource_.held_for < kLongHold && resource_.activity.waiting == 0) return;
     warn(resource_.held_for < kLongHold ? Severity::kInfo : Severity::kWarning, "held",
-         fmt::format("The provider has asked to wait {} more; {}.", span_text(resource_.held_for),
+         fmt::format("The provider has asked to wait {} more; {}.", ahead(resource_.held_for),
                      calls_wait(resource_.activity.waiting)),
          "Calls go on by themselves. If this comes often, configure the provider's real limits "
          "here, or run fewer agents.");
@@ -91,6 +95,21 @@ class Findings {
            "configured here are above what the provider grants.");
       return;
     }
+  }
+
+  bool failing() {
+    const Activity::Counts& minute = resource_.activity.minute;
+    if (minute.failed < kFailedMin ||
+        static_cast<double>(minute.failed) < kFailedPart * static_cast<double>(minute.admitted)) {
+      return false;
+    }
+    warn(Severity::kCritical, "api_failing",
+         fmt::format("In the last minute {} of {} calls got no answer from the API, or a broken "
+                     "one: it is not us.",
+                     std::min(minute.failed, minute.admitted), minute.admitted),
+         "Look at the provider's status page, and whether its address (`upstream`) can be reached "
+         "from here. The callers got 502 or 504, with the reason.");
+    return true;
   }
 
   Nanos longest_wait() const {
@@ -115,7 +134,7 @@ class Findings {
     if (!waits && !refuses) return false;
     std::string text;
     if (waits) {
-      if (admitted.mean > Nanos{0}) {
+      if (admitted.mean >= kCongestedWait) {
         text = fmt::format("Calls wait {} for quota", span_text(admitted.mean));
         if (upstream > Nanos{0}) text += fmt::format(" and {} for the API", span_text(upstream));
         text += "; ";
@@ -207,9 +226,9 @@ class Findings {
       if (!limit.ends_in) continue;
       const bool soon = *limit.ends_in < kBudgetSoon;
       std::string text =
-          fmt::format("At this pace {} ends in {}", called(limit), span_text(*limit.ends_in));
+          fmt::format("At this pace {} ends in {}", called(limit), ahead(*limit.ends_in));
       if (limit.resets_in) {
-        text += fmt::format(", {} before it resets", span_text(*limit.resets_in - *limit.ends_in));
+        text += fmt::format(", {} before it resets", ahead(*limit.resets_in - *limit.ends_in));
       }
       warn(soon ? Severity::kWarning : Severity::kInfo, "budget_ends", text + ".",
            "Slow down or pause what can wait, or raise the limit.");
@@ -226,7 +245,11 @@ void look_at_daemon(const LiveView& live, std::vector<Warning>& warnings) {
     warnings.push_back(
         {.severity = Severity::kCritical,
          .code = "store_away",
-         .text = fmt::format("The store is {}: {}.", live.store.state, live.store.message),
+         .text = fmt::format("The store {} ({}).",
+                             live.store.state == name(store::JournalStatus::State::kFenced)
+                                 ? "is taken by another daemon"
+                                 : "does not answer",
+                             live.store.message),
          .advice = "Mend the disk or the database; the daemon tries again by "
                    "itself. What happens meanwhile is set by on_store_failure."});
   }
@@ -274,9 +297,13 @@ void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warning
     warnings.push_back(
         {.severity = Severity::kInfo,
          .code = "sources_failing",
-         .text = fmt::format("{} of {} sources failed at their last fetch.", sources.failing,
-                             sources.total),
-         .advice = "Look at their results; they are tried again with growing pauses."});
+         .text = sources.failing == 1
+                     ? fmt::format("The source {} failed at its last fetch.", sources.first_failing)
+                     : fmt::format("{} and {} more of {} sources failed at their last fetch.",
+                                   sources.first_failing, sources.failing - 1, sources.total),
+         .advice = fmt::format("`weir sources {}` shows why; failed ones are tried again with "
+                               "growing pauses.",
+                               sources.first_failing)});
   }
 }
 

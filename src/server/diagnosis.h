@@ -18,6 +18,9 @@ inline constexpr Nanos kCongestedBadly = std::chrono::seconds{10};
 // Or calls that do not wait are refused: so many in the last minute, and such a part of all.
 inline constexpr std::uint64_t kRefusedMin = 10;
 inline constexpr double kRefusedPart = 0.5;
+// The API fails: so many calls got no whole answer in the last minute, and such a part of all.
+inline constexpr std::uint64_t kFailedMin = 3;
+inline constexpr double kFailedPart = 0.5;
 // The API is slow: it takes so many times as long as usual, while nobody waits for us.
 inline constexpr double kSlowerThanUsual = 2;
 inline constexpr Nanos kSlowUpstream = std::chrono::seconds{1};

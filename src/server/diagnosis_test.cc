@@ -221,6 +221,31 @@ TEST_F(DiagnosisTest, PermitsThatWereNeverReleasedAreToldForTenMinutes) {
   EXPECT_EQ(codes(), "");
 }
 
+TEST_F(DiagnosisTest, WhoWaitsStillCountsMoreThanThoseWhoWentThrough) {
+  waits(3ms, 0ms);
+  api().activity.waiting = 2;
+  api().activity.queue.push_back({.agent = "a", .model = "", .cost = {}, .since = live.now - 47s});
+  EXPECT_EQ(only().code, "congestion");
+  EXPECT_EQ(only().text, "2 calls wait now, the longest for 47 s.");
+}
+
+TEST_F(DiagnosisTest, AnApiThatDoesNotAnswerIsNotOurFault) {
+  waits(0ms, 3s);
+  api().upstream_usual = 1s;
+  api().activity.minute = {.arrived = 9, .admitted = 8, .failed = 4};
+  EXPECT_EQ(codes(), "api_failing");  // and not slow as well
+  EXPECT_EQ(only().severity, Severity::kCritical);
+  EXPECT_EQ(only().text,
+            "In the last minute 4 of 8 calls got no answer from the API, or a broken one: it is "
+            "not us.");
+  api().activity.minute.failed = 11;  // tries
+  EXPECT_TRUE(only().text.starts_with("In the last minute 8 of 8 calls")) << only().text;
+  api().activity.minute.failed = 3;
+  EXPECT_EQ(codes(), "api_slow");
+  api().activity.minute = {.arrived = 2, .admitted = 2, .failed = 2};
+  EXPECT_EQ(codes(), "api_slow");  // two tell nothing
+}
+
 TEST_F(DiagnosisTest, ABudgetThatEndsTooSoonIsToldBefore) {
   LimitView budget = limit("budget", Unit::kMicroUsd, 0.6);
   budget.period = 24h;
@@ -232,18 +257,27 @@ TEST_F(DiagnosisTest, ABudgetThatEndsTooSoonIsToldBefore) {
   EXPECT_EQ(only().text, "At this pace \"budget\" ends in 3 h, 2 h before it resets.");
   api().limits[0].ends_in = 20min;
   EXPECT_EQ(only().severity, Severity::kWarning);
+  api().limits[0].ends_in = 27'100ms;
+  EXPECT_TRUE(only().text.starts_with("At this pace \"budget\" ends in 28 s")) << only().text;
 }
 
 TEST_F(DiagnosisTest, WhatIsWrongWithTheDaemonComesFirst) {
   live.store = {.state = "failed", .message = "disk I/O error"};
   live.fleet = {.state = "away", .connected = false, .breaker = "open", .message = "refused"};
-  live.sources = {.total = 10, .failing = 2, .breakers_open = {"example.com", "b.com"}};
+  live.sources = {.total = 10,
+                  .failing = 2,
+                  .first_failing = "dead",
+                  .breakers_open = {"example.com", "b.com"}};
   waits(4s, 1s);
   EXPECT_EQ(codes(), "store_away, fleet_away, congestion, breaker_open, sources_failing");
   EXPECT_EQ(diagnose(live)[0].resource, "");
+  EXPECT_EQ(diagnose(live)[0].text, "The store does not answer (disk I/O error).");
   EXPECT_EQ(diagnose(live)[3].text,
             "Sources of example.com and 1 more domains are not fetched: their server has failed "
             "too often.");
+  EXPECT_EQ(diagnose(live)[4].text, "dead and 1 more of 10 sources failed at their last fetch.");
+  live.sources->failing = 1;
+  EXPECT_EQ(diagnose(live)[4].text, "The source dead failed at its last fetch.");
 }
 
 TEST_F(DiagnosisTest, SourcesThatAreLateSayWhatToChange) {

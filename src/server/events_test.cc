@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "provider/resources_for_test.h"
+#include "server/history.h"
 #include "server/server_for_test.h"
 
 namespace weir::server {
@@ -211,6 +213,24 @@ TEST_F(EventsTest, TheLastNewsAreKeptThoughNobodyWatched) {
   EXPECT_EQ(hub->news().find("\"n\":9}"), std::string::npos);
   EXPECT_NE(hub->news().find("\"n\":10}"), std::string::npos);
   EXPECT_NE(hub->news().find("\"n\":209}"), std::string::npos);
+}
+
+TEST_F(EventsTest, AProviderThatWasRemovedHasNoMorePoints) {
+  Resources resources{GateMaking{time.source()}};
+  const History history{resources, *hub, time.source()};
+  for (const char* name : {"gone", "stays"}) {
+    const auto resource = resources.put(provider(name, {})).value();
+    resource->activity().arrive({.agent = "a"}, time.now()).refused(time.now());
+  }
+  auto client = watch(0, "?only=point");
+  time.advance(History::kStep);
+  EXPECT_TRUE(client->until("\n\n").contains(R"("resource":"gone")"));
+  ASSERT_TRUE(resources.remove("gone"));
+  time.advance(History::kStep);
+  client->until("event: point");  // after a heartbeat
+  const std::string points = client->until("\n\n");
+  EXPECT_FALSE(points.contains(R"("resource":"gone")")) << points;
+  EXPECT_TRUE(points.contains(R"("resource":"stays")")) << points;
 }
 
 }  // namespace

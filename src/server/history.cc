@@ -11,7 +11,7 @@
 namespace weir::server {
 namespace {
 
-std::string mean_ms(Nanos sum, std::uint64_t count) {
+std::string mean_ms(Activity::Total sum, std::uint64_t count) {
   if (count == 0) return "null";
   const std::chrono::duration<double, std::milli> ms{sum};
   return decimal(ms.count() / static_cast<double>(count));
@@ -95,7 +95,7 @@ void History::ring(Instant now) {
       if (Track* track = track_of(resource)) sample(*resource, *track, time);
     }
   }
-  if (events_.watched("point")) publish_points();
+  if (events_.watched("point")) publish_points(time);
   time_.timer.arm(*this, now + kStep);
 }
 
@@ -213,7 +213,7 @@ std::optional<Nanos> History::upstream_usual(std::string_view resource) const {
   if (track == tracks_.end()) return std::nullopt;
   const Ring& hour = track->second.hour;
   std::int64_t answers = 0;
-  Nanos upstream{0};
+  Activity::Total upstream{0};
   for (std::size_t i = 0; i < hour.count(); ++i) {
     answers += static_cast<std::int64_t>(hour.at(i).answers);
     upstream += hour.at(i).upstream;
@@ -251,24 +251,28 @@ std::string History::json(std::string_view resource, Span span) const {
   return json.str();
 }
 
-void History::publish_points() const {
+void History::publish_points(CalendarTime time) const {
   JsonText json;
   json.key("points").open('[');
   {
     const std::lock_guard lock{mutex_};
-    std::vector<Tracks::const_iterator> rows;
-    for (auto track = tracks_.begin(); track != tracks_.end(); ++track) rows.push_back(track);
-    const auto busy = [](Tracks::const_iterator track) {
-      const Ring& hour = track->second.hour;
-      const Point& point = hour.at(hour.count() - 1);
-      return std::tuple{point.waiting, point.in_flight, point.admitted};
+    struct Row {
+      Tracks::const_iterator track;
+      const Point* point;
     };
-    std::erase_if(rows, [](auto track) { return track->second.hour.count() == 0; });
-    std::ranges::stable_sort(rows, [&](auto a, auto b) { return busy(a) > busy(b); });
+    std::vector<Row> rows;
+    for (auto track = tracks_.begin(); track != tracks_.end(); ++track) {
+      const Ring& hour = track->second.hour;
+      const Point& newest = hour.at(hour.count() - 1);
+      if (newest.time == time) rows.push_back({track, &newest});
+    }
+    std::ranges::stable_sort(rows, std::greater<>{}, [](const Row& row) {
+      return std::tuple{row.point->waiting, row.point->in_flight, row.point->admitted};
+    });
     if (rows.size() > kResourcesShown) rows.resize(kResourcesShown);
-    for (const auto& row : rows) {
-      const auto& [name, track] = *row;
-      const Point& point = track.hour.at(track.hour.count() - 1);
+    for (const Row& row : rows) {
+      const auto& [name, track] = *row.track;
+      const Point& point = *row.point;
       json.open('{').key("resource").text(name);
       for (const Column& column : kColumns) column.add(json.key(column.name), point);
       json.key("limits").open('[');

@@ -68,8 +68,8 @@ class History final : private Alarm {
     std::uint32_t answers = 0;
     Amount tokens = 0;
     Amount micro_usd = 0;
-    Nanos waited{0};    // of all waits
-    Nanos upstream{0};  // of all answers
+    Activity::Total waited{0};    // of all waits
+    Activity::Total upstream{0};  // of all answers
 
     void merge(const Point& later);
   };
@@ -128,7 +128,8 @@ class History final : private Alarm {
   static void end_long_step(Track& track);
   // Null for one that was not used, and if there are as many as may be.
   Track* track_of(const std::shared_ptr<Resource>& resource);
-  void publish_points() const;
+  // Those of providers that were looked at just now.
+  void publish_points(CalendarTime time) const;
 
   Resources& resources_;
   EventHub& events_;

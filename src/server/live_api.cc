@@ -81,7 +81,8 @@ std::vector<std::shared_ptr<Resource>> LiveApi::busiest(Instant now) const {
 
 void LiveApi::forecast(ResourceView& resource) const {
   for (LimitView& limit : resource.limits) {
-    if (limit.period < kForecastPeriodMin) continue;
+    const bool holds = limit.blocks_for > Nanos{0};  // it has ended, for who comes next
+    if (limit.period < kForecastPeriodMin || holds) continue;
     limit.ends_in =
         time_left({.used = limit.used, .period = limit.period, .resets_in = limit.resets_in},
                   history_.use_of(resource.name, limit));

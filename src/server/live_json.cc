@@ -116,15 +116,6 @@ std::string resource_json(const ResourceView& resource, const LiveView& live) {
   return json.str();
 }
 
-void add_sources(JsonText& json, const SourceSummary& sources) {
-  json.open('{').key("total").number(sources.total).key("due").number(sources.due);
-  json.key("queued").number(sources.queued).key("running").number(sources.running);
-  json.key("failing").number(sources.failing);
-  json.key("overdue_ms").number(ceil_ms(sources.overdue)).key("breakers_open").open('[');
-  for (const std::string& domain : sources.breakers_open) json.text(domain);
-  json.close(']').close('}');
-}
-
 void add_warning(JsonText& json, const Warning& warning) {
   json.open('{').key("severity").text(name(warning.severity)).key("code").text(warning.code);
   json.key("resource");
@@ -151,6 +142,15 @@ std::string decimal(double value) {
   if (!std::isfinite(value)) return "null";
   if (value == std::round(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
   return std::abs(value) >= 1'000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+void add_sources(JsonText& json, const SourceSummary& sources) {
+  json.open('{').key("total").number(sources.total).key("due").number(sources.due);
+  json.key("queued").number(sources.queued).key("running").number(sources.running);
+  json.key("failing").number(sources.failing);
+  json.key("overdue_ms").number(ceil_ms(sources.overdue)).key("breakers_open").open('[');
+  for (const std::string& domain : sources.breakers_open) json.text(domain);
+  json.close(']').close('}');
 }
 
 void add_live(JsonText& json, const LiveView& live) {

@@ -30,7 +30,8 @@ struct SourceSummary {
   std::size_t queued = 0;
   std::size_t running = 0;
   std::size_t failing = 0;
-  Nanos overdue{0};  // the longest, by a source of
+  std::string first_failing = {};  // by name
+  Nanos overdue{0};                // the longest, by a source of
   std::string overdue_domain = {};
   std::vector<std::string> breakers_open = {};  // domains
 };
@@ -65,6 +66,7 @@ struct LiveView {
 inline constexpr std::size_t kResourcesShown = 40;
 inline constexpr std::size_t kLiveBytesMax = 192 * 1024;  // less than Stream::kUnsentMax
 
+void add_sources(JsonText& json, const SourceSummary& sources);
 // The inside of an object.
 void add_live(JsonText& json, const LiveView& live);
 

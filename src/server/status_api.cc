@@ -285,6 +285,7 @@ std::string StatusApi::status() const {
   json.close(']');
   add_store(json);
   add_fleet(json);
+  add_sources(json.key("sources"), parts_.sources());
   json.key("permits").number(parts_.permits.size());
   json.key("permits_expired").number(parts_.permits.expired());
   json.key("connections").number(parts_.http().connections);

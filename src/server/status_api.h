@@ -10,6 +10,7 @@
 #include "provider/fleet_signals.h"
 #include "server/events.h"
 #include "server/listener.h"
+#include "server/live_view.h"
 #include "server/log.h"
 #include "server/permit_table.h"
 #include "server/router.h"
@@ -43,6 +44,7 @@ class StatusApi {
     const MessageBus* bus = nullptr;
     const FleetSignals* signals = nullptr;  // what goes over the bus
     std::string node = {};                  // of the fleet
+    std::function<SourceSummary()> sources = [] { return SourceSummary{}; };
     std::function<std::string()> more_metrics = [] { return std::string{}; };
   };
 

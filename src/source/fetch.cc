@@ -92,8 +92,9 @@ void Fetch::admitted(Result<Permit> result) {
 }
 
 std::string Fetch::head() const {
-  std::string out = "GET " + source_->target + " HTTP/1.1\r\nHost: " + source_->origin.authority +
-                    "\r\nAccept-Encoding: identity\r\n";
+  std::string out = "GET " + source_->target;
+  if (provider_ != nullptr) append_key_parameter(out, *provider_);
+  out += " HTTP/1.1\r\nHost: " + source_->origin.authority + "\r\nAccept-Encoding: identity\r\n";
   const auto given = [&](std::string_view name) {
     return std::ranges::any_of(source_->config.headers, [&](const auto& header) {
       return net::same_ignoring_case(header.first, name);
@@ -190,10 +191,16 @@ void Fetch::tell_limited(const Signals& signals) {
 
 void Fetch::answered() {
   if (status_ >= 400) return judge();
-  hide_key(body_.bytes);
-  hide_key(body_.content_type);
+  if (provider_ != nullptr) {
+    // S4.7: a server that echoes what it was sent must not get the key into the store.
+    hide_key(body_.bytes, *provider_);
+    hide_key(body_.content_type, *provider_);
+  }
   const bool redirects = status_ >= 300 && status_ != 304;
-  finish({Ending::Kind::kFetched}, redirects ? "a redirect, which is not followed" : "");
+  finish({Ending::Kind::kFetched},
+         redirects   ? "a redirect, which is not followed"
+         : body_.cut ? fmt::format("cut to {} bytes (max_body)", source_->config.max_body)
+                     : std::string{});
 }
 
 void Fetch::judge() {
@@ -218,16 +225,6 @@ void Fetch::judge() {
          told ? std::string_view{signals.reason} : "");
 }
 
-// S4.7: a server that echoes what it was sent must not get the key into the store.
-void Fetch::hide_key(std::string& text) const {
-  constexpr std::size_t kKeyBytesMin = 4;  // shorter ones are found everywhere
-  if (provider_ == nullptr || provider_->api_key.reveal().size() < kKeyBytesMin) return;
-  const std::string& key = provider_->api_key.reveal();
-  for (std::size_t at = 0; (at = text.find(key, at)) != text.npos;) {
-    text.replace(at, key.size(), key.size(), '*');
-  }
-}
-
 void Fetch::finish(Ending ending, std::string_view message) {
   if (!task_) return;
   call_.reset();
@@ -250,7 +247,7 @@ void Fetch::finish(Ending ending, std::string_view message) {
     body_.status = status_;
     fetched.body = std::move(body_);
   }
-  hide_key(fetched.result.message);
+  if (provider_ != nullptr) hide_key(fetched.result.message, *provider_);
   Task task = std::move(*task_);
   task_.reset();
   house_.done(*this, std::move(task), std::move(fetched));

@@ -66,7 +66,6 @@ class Fetch final : public std::enable_shared_from_this<Fetch>, net::UpstreamRec
   // The answer is whole, or as much of it as is wanted.
   void answered();
   void judge();
-  void hide_key(std::string& text) const;
   void finish(Ending ending, std::string_view message = {});
 
   FetchHouse& house_;

@@ -8,9 +8,9 @@
 namespace weir::source {
 namespace {
 
-std::size_t bytes_of(const store::SourceBatch::Outcome& outcome) {
-  constexpr std::size_t kAround = 256;
-  return kAround + (outcome.body ? outcome.body->bytes.size() : 0);
+std::size_t bytes_of(const store::SourceRow& row, const store::SourceBatch::Outcome& outcome) {
+  constexpr std::size_t kAround = 512;
+  return kAround + row.definition.size() + (outcome.body ? outcome.body->bytes.size() : 0);
 }
 
 }  // namespace
@@ -126,58 +126,58 @@ store::Outcome<void> Keeper::commit(Pending& pending) {
   return committed;
 }
 
-Keeper::Pending& Keeper::back(const std::string& name) {
+Keeper::Pending& Keeper::back() {
   const bool full = pending_.empty() || pending_.back().bytes >= kBatchBytes ||
                     pending_.back().outcomes.size() >= kBatchOutcomes;
-  // Removed and added again: that order stays.
-  if (full || pending_.back().removed.contains(name)) pending_.emplace_back();
-  return pending_.back();
+  return full ? pending_.emplace_back() : pending_.back();
 }
 
-void Keeper::wake(Pending& pending, Done done) {
-  if (done) pending.done.push_back(std::move(done));
+bool Keeper::wake(Pending& pending, Done done) {
   wake_.notify_one();
+  if (!status_.open) return false;
+  if (done) pending.done.push_back(std::move(done));
+  return true;
 }
 
-void Keeper::put(store::SourceRow row, Done done) {
+bool Keeper::put(store::SourceRow row, Done done) {
   const std::lock_guard lock{mutex_};
-  Pending& pending = back(row.name);
+  Pending& pending = back();
   pending.rows.insert_or_assign(row.name, std::move(row));
-  wake(pending, std::move(done));
+  return wake(pending, std::move(done));
 }
 
-void Keeper::remove(const std::string& name, Done done) {
+bool Keeper::remove(const std::string& name, Done done) {
   const std::lock_guard lock{mutex_};
-  if (pending_.empty()) pending_.emplace_back();
-  Pending& pending = pending_.back();
+  Pending& pending = back();
   pending.rows.erase(name);
-  std::erase_if(pending.outcomes, [&](const auto& outcome) {
-    if (outcome.name != name) return false;
-    pending.bytes -= bytes_of(outcome);
-    bytes_ -= bytes_of(outcome);
-    return true;
-  });
+  std::erase_if(pending.outcomes, [&](const auto& outcome) { return outcome.name == name; });
   pending.removed.insert(name);
-  wake(pending, std::move(done));
+  return wake(pending, std::move(done));
 }
 
 void Keeper::add(store::SourceRow row, store::SourceBatch::Outcome outcome) {
   const std::lock_guard lock{mutex_};
-  Pending& pending = back(row.name);
-  pending.rows.insert_or_assign(row.name, std::move(row));
-  const std::size_t bytes = bytes_of(outcome);
+  Pending& pending = back();
+  const std::size_t bytes = bytes_of(row, outcome);
   pending.bytes += bytes;
   bytes_ += bytes;
+  pending.rows.insert_or_assign(row.name, std::move(row));
   pending.outcomes.push_back(std::move(outcome));
   if (!status_.open) give_up();
   wake_.notify_one();
 }
 
+// The oldest results go; what became of the sources goes with the next batch.
 void Keeper::give_up() {
-  for (auto each = pending_.begin(); bytes_ > kPendingMax && each != pending_.end(); ++each) {
-    bytes_ -= std::exchange(each->bytes, 0);
-    status_.given_up += each->outcomes.size();
-    each->outcomes.clear();
+  while (bytes_ > kPendingMax && pending_.size() > 1) {
+    Pending old = std::move(pending_.front());
+    pending_.pop_front();
+    Pending& next = pending_.front();
+    bytes_ -= old.bytes;
+    status_.given_up += old.outcomes.size();
+    std::erase_if(old.rows, [&](const auto& row) { return next.removed.contains(row.first); });
+    next.rows.merge(old.rows);
+    next.removed.merge(old.removed);
   }
 }
 

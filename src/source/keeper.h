@@ -42,7 +42,7 @@ class Keeper {
     // Each time `open` changes.
     std::function<void(const Status&)> told;
   };
-  // Whether it is in the store. Empty for who does not wait for it.
+  // Whether it is in the store. May be empty.
   using Done = std::move_only_function<void(bool)>;
 
   explicit Keeper(Parts parts) : parts_(std::move(parts)) {}
@@ -54,8 +54,9 @@ class Keeper {
   // Writes what there is, if it can be, and ends.
   void close();
 
-  void put(store::SourceRow row, Done done);
-  void remove(const std::string& name, Done done);
+  // True if `done` will be called; false while the store is away: then nobody waits, it follows.
+  bool put(store::SourceRow row, Done done);
+  bool remove(const std::string& name, Done done);
   void add(store::SourceRow row, store::SourceBatch::Outcome outcome);
   // Whether results may come faster than they are written.
   bool has_room() const;
@@ -69,7 +70,7 @@ class Keeper {
   Status status() const;
 
  private:
-  // A batch to be.
+  // A batch to be: it removes first, and adds results last.
   struct Pending {
     std::map<std::string, store::SourceRow> rows = {};
     std::set<std::string> removed = {};
@@ -85,8 +86,8 @@ class Keeper {
   void fail(const store::Failure& failure);
 
   // These want the lock.
-  Pending& back(const std::string& name);
-  void wake(Pending& pending, Done done);
+  Pending& back();
+  bool wake(Pending& pending, Done done);
   void give_up();
 
   const Parts parts_;

@@ -45,13 +45,24 @@ class KeeperTest : public ::testing::Test {
   }
   bool put(const std::string& name) {
     std::promise<bool> stored;
-    keeper->put(row(name), [&](bool good) { stored.set_value(good); });
-    return stored.get_future().get();
+    const bool told = keeper->put(row(name), [&](bool good) { stored.set_value(good); });
+    return told && stored.get_future().get();
   }
   bool remove(const std::string& name) {
     std::promise<bool> stored;
-    keeper->remove(name, [&](bool good) { stored.set_value(good); });
-    return stored.get_future().get();
+    const bool told = keeper->remove(name, [&](bool good) { stored.set_value(good); });
+    return told && stored.get_future().get();
+  }
+  // The store fails from now on; `put` sees it.
+  void lose_the_store() {
+    faults.arm(0, FaultVfs::Fault::kFull, FaultVfs::Lasts::kFromThenOn);
+    EXPECT_FALSE(put("a"));
+  }
+  void find_the_store() {
+    while (!time.next_alarm()) std::this_thread::yield();  // asleep until it tries again
+    faults.disarm();
+    time.advance(Keeper::kRetryAfter);
+    while (!keeper->status().open) std::this_thread::yield();
   }
   // The latest body, or "none", or "away".
   std::string body(const std::string& name) {
@@ -124,33 +135,44 @@ TEST_F(KeeperTest, ClosingWritesWhatThereIs) {
 TEST_F(KeeperTest, AStoreThatFailsIsOpenedAgainAndNothingIsLost) {
   open(FaultVfs::name());
   EXPECT_TRUE(put("a"));
-  faults.arm(0, FaultVfs::Fault::kFull, FaultVfs::Lasts::kFromThenOn);
+  lose_the_store();
   EXPECT_FALSE(put("b"));
   EXPECT_FALSE(keeper->status().open);
   EXPECT_FALSE(keeper->status().message.empty());
   EXPECT_EQ(body("a"), "away");
   keeper->add(row("a"), outcome("a", "meanwhile"));
-  while (!time.next_alarm()) std::this_thread::yield();  // asleep until it tries again
-  faults.disarm();
-  time.advance(Keeper::kRetryAfter);
-  while (!keeper->status().open) std::this_thread::yield();
+  find_the_store();
   EXPECT_EQ(body("a"), "meanwhile");
   EXPECT_EQ(all_states(), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "b"}));
 }
 
+TEST_F(KeeperTest, NobodyWaitsForAStoreThatIsAway) {
+  open(FaultVfs::name());
+  lose_the_store();
+  EXPECT_FALSE(keeper->put(row("b"), [](bool) { ADD_FAILURE() << "told after all"; }));
+  EXPECT_FALSE(keeper->remove("a", [](bool) { ADD_FAILURE() << "told after all"; }));
+  find_the_store();
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"b"}));
+}
+
 TEST_F(KeeperTest, WhatCannotBeWrittenIsBounded) {
   open(FaultVfs::name());
-  faults.arm(0, FaultVfs::Fault::kFull, FaultVfs::Lasts::kFromThenOn);
-  EXPECT_FALSE(put("a"));
-  for (int i = 0; i < 100; ++i) keeper->add(row("a"), outcome("a", std::string(1'000'000, 'x')));
+  EXPECT_TRUE(put("gone"));
+  lose_the_store();
+  for (const char* name : {"b", "c"}) keeper->put(row(name), {});
+  keeper->remove("gone", {});
+  for (int i = 0; i < 100; ++i) {
+    keeper->add(row("a"), outcome("a", std::string(1'000'000, i < 99 ? 'x' : 'y')));
+    if (i == 10) keeper->remove("b", {});
+  }
   EXPECT_GE(keeper->status().given_up, 30U);
   EXPECT_TRUE(keeper->has_room());  // sources go on
-  while (!time.next_alarm()) std::this_thread::yield();
-  faults.disarm();
-  time.advance(Keeper::kRetryAfter);
-  while (!keeper->status().open) std::this_thread::yield();
-  EXPECT_EQ(body("a").size(), 1'000'000U);
+  find_the_store();
+  EXPECT_EQ(body("a"), std::string(1'000'000, 'y'));
+  // The batches whose results were given up are no longer there.
+  EXPECT_LE(keeper->status().commits, 1 + Keeper::kPendingMax / Keeper::kBatchBytes);
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "c"}));
 }
 
 TEST_F(KeeperTest, AStoreInUseIsAwaited) {

@@ -61,14 +61,12 @@ Result<Schedule::Added> Schedule::put(const SourceConfig& config) {
   if (known == sources_.end() && sources_.size() >= kSourcesMax) {
     return fail(Errc::kCapacityExhausted, "there are 100,000 sources already");
   }
-  std::optional<store::SourceResult> last;
-  const Added added = known == sources_.end() ? Added::kNew : Added::kReplaced;
-  if (added == Added::kReplaced) {
-    last = std::move(known->second->last);
-    detach(known->second);
-  }
-  add(config, clock_.now())->last = std::move(last);
-  return added;
+  const SourcePtr before = known == sources_.end() ? nullptr : known->second;
+  const SourcePtr source = add(config, clock_.now());
+  if (before == nullptr) return Added::kNew;
+  source->last = before->last;
+  detach(before);  // now, so that its domain stays and remembers what it was told
+  return Added::kReplaced;
 }
 
 void Schedule::restore(const SourceConfig& config, const store::SourceRow& row) {
@@ -99,16 +97,27 @@ void Schedule::detach(const SourcePtr& source) {
   }
   source->gone = true;
   note_failures(*source, 0);
-  if (--domain.sources == 0) {
-    troubled_.erase(source->domain);
-    domains_.erase(domain.host);
-  }
+  --domain.sources;
+  forget(source->domain);
+}
+
+void Schedule::forget(const DomainPtr& domain) {
+  if (domain->sources > 0 || domain->running > 0) return;
+  troubled_.erase(domain);
+  domains_.erase(domain->host);
 }
 
 void Schedule::note_failures(Source& source, std::int64_t failures) {
-  failing_ -= source.failures > 0 ? 1 : 0;
-  failing_ += failures > 0 ? 1 : 0;
   source.failures = failures;
+  if (failures > 0) {
+    failing_.insert(source.config.name);
+  } else {
+    failing_.erase(source.config.name);
+  }
+}
+
+void Schedule::put_off(Source& source) {
+  if (!std::exchange(source.put_off, true)) ++source.rate_limited;
 }
 
 // The n-th delay in a row, from half of its ceiling to all of it; the same after a restart.
@@ -124,6 +133,7 @@ Nanos Schedule::back_off(const Source& source, std::int64_t failures) const {
 
 void Schedule::wait(const SourcePtr& source) {
   source->place = Source::Place::kWaiting;
+  source->held_before = source->domain->held;
   source->domain->waiting.insert(source);
   ++waiting_;
   busy_.insert(source->domain);
@@ -171,9 +181,11 @@ void Schedule::cycle() {
     const auto [domain, peek] = order.top();
     order.pop();
     const Turn turn_now = turn(*domain, *peek, now);
-    if (turn_now == Turn::kStays) continue;
+    if (turn_now == Turn::kIsHeld || turn_now == Turn::kGoesInLine) ++domain->held;
+    if (turn_now == Turn::kStays || turn_now == Turn::kIsHeld) continue;
     const SourcePtr source = *domain->waiting.begin();
     source->in_line = turn_now == Turn::kGoesInLine;
+    if (source->held_before != domain->held) put_off(*source);
     domain->waiting.erase(domain->waiting.begin());
     --waiting_;
     source->place = Source::Place::kQueued;
@@ -188,9 +200,11 @@ void Schedule::cycle() {
 Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) const {
   using enum Turn;
   const State state = domain.breaker->state(now);
-  if (state == State::kOpen || now < domain.held_until) return kStays;
+  if (state == State::kOpen) return kStays;
+  if (now < domain.held_until) return kIsHeld;
   if (state == State::kHalfOpen && (!domain.queued.empty() || domain.running > 0)) return kStays;
-  if (domain.queued.size() >= kQueuedMax || peek.refused) return kStays;
+  if (domain.queued.size() >= kQueuedMax) return kStays;
+  if (peek.refused) return kIsHeld;
   if (peek.resource == nullptr) return kAsks;
   if (!peek.route) {
     auto route = peek.resource->route(caller_of(*peek.resource->config()));
@@ -202,10 +216,10 @@ Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) con
   peek.refused = !peek.route || !std::ranges::all_of(peek.route->path.gates(), admits);
   if (!peek.refused) return kAsks;
   if (!peek.route || peek.pending > 0 || now - (*domain.waiting.begin())->due < kTooLate) {
-    return kStays;
+    return kIsHeld;
   }
   const auto is_waited_at = [](const Gate* gate) { return gate->metrics().waiting > 0; };
-  return std::ranges::any_of(peek.route->path.gates(), is_waited_at) ? kGoesInLine : kStays;
+  return std::ranges::any_of(peek.route->path.gates(), is_waited_at) ? kGoesInLine : kIsHeld;
 }
 
 void Schedule::unqueue(Domain& domain) {
@@ -281,11 +295,14 @@ Schedule::Change Schedule::end(Task task, const Ending& ending, const store::Sou
     domain.held_until = std::max(domain.held_until, now + pause);
   }
   if (ending.kind == kFetched) domain.refusals = 0;
-  if (source->gone) return change;
+  if (source->gone) {
+    forget(source->domain);
+    return change;
+  }
   change.kept = true;
 
   if (ending.kind == kLimited || ending.kind == kRateLimitExceeded || ending.kind == kStopped) {
-    source->rate_limited += ending.kind == kStopped ? 0 : 1;
+    if (ending.kind != kStopped) put_off(*source);
     wait(source);
     return change;
   }
@@ -294,6 +311,7 @@ Schedule::Change Schedule::end(Task task, const Ending& ending, const store::Sou
   change.failed = before == 0 && source->failures > 0;
   change.recovered = before > 0 && source->failures == 0;
   source->last = result;
+  source->put_off = false;
 
   // On its grid as long as it keeps up; else from now on, so that it goes behind those who wait.
   const Instant next = source->due + source->config.every;
@@ -325,12 +343,14 @@ View Schedule::view(const Source& source) const {
     }
     return source.failures > 0 ? "backing_off" : "scheduled";
   };
+  const bool is_held =
+      source.place == Source::Place::kWaiting && source.held_before != source.domain->held;
   return {.config = source.config,
           .resource = resource == nullptr ? std::string{} : resource->name(),
           .state = state(),
           .due_in = source.due - now,
           .failures = source.failures,
-          .rate_limited = source.rate_limited,
+          .rate_limited = source.rate_limited + (is_held && !source.put_off ? 1 : 0),
           .last = source.last};
 }
 
@@ -355,7 +375,8 @@ Summary Schedule::summary() const {
                   .due = waiting_,
                   .queued = queued_,
                   .running = running_,
-                  .failing = failing_};
+                  .failing = failing_.size(),
+                  .first_failing = failing_.empty() ? "" : *failing_.begin()};
   const Instant now = clock_.now();
   for (const DomainPtr& domain : busy_) {
     if (domain->waiting.empty() || troubled_.contains(domain)) continue;

@@ -51,8 +51,10 @@ struct Source {
   std::shared_ptr<Domain> domain;
   std::uint64_t turn;  // of those due at one time, whose last one is longer ago goes first
   Instant due;
-  std::int64_t failures = 0;  // in a row
-  std::uint64_t rate_limited = 0;
+  std::int64_t failures = 0;       // in a row
+  std::uint64_t rate_limited = 0;  // due times at which a limit made it wait
+  bool put_off = false;            // this one is counted
+  std::uint64_t held_before = 0;   // its domain's `held` when it began to wait
   std::optional<store::SourceResult> last = {};
   Place place = Place::kLater;
   bool in_line = false;  // queued or running to wait in the gates' queue
@@ -75,6 +77,7 @@ struct Domain {
   std::size_t sources = 0;
   std::size_t running = 0;
   std::size_t asking = 0;  // of those, who have no permit yet
+  std::uint64_t held = 0;  // cycles in which a limit let none of the waiting go on
   // Where no provider is configured nobody else remembers a 429.
   Instant held_until{};
   std::int64_t refusals = 0;  // in a row
@@ -177,13 +180,16 @@ class Schedule {
   SourcePtr add(const SourceConfig& config, Instant due);
   DomainPtr domain_of(const std::string& host);
   void detach(const SourcePtr& source);
+  // If it has no source, and none that was removed is still running.
+  void forget(const DomainPtr& domain);
   void wait(const SourcePtr& source);
   void come_due(Instant now);
   void unqueue(Domain& domain);
   // What becomes of the first that waits.
-  enum class Turn : std::uint8_t { kStays, kAsks, kGoesInLine };
+  enum class Turn : std::uint8_t { kStays, kIsHeld, kAsks, kGoesInLine };
   Turn turn(const Domain& domain, Peek& peek, Instant now) const;
   void note_failures(Source& source, std::int64_t failures);
+  static void put_off(Source& source);
   Nanos back_off(const Source& source, std::int64_t failures) const;
 
   Resources& resources_;
@@ -197,7 +203,7 @@ class Schedule {
   std::size_t waiting_ = 0;
   std::size_t queued_ = 0;
   std::size_t running_ = 0;
-  std::size_t failing_ = 0;
+  std::set<std::string> failing_;  // by name
   std::uint64_t turns_ = 0;
 };
 

@@ -181,7 +181,7 @@ TEST_F(ScheduleTest, RateLimitExceededIsQueuedAgainAndIsNoFailure) {
   EXPECT_EQ(view.due_in, 0s);
   EXPECT_FALSE(view.last);
   // One refusal answers for those behind it.
-  EXPECT_EQ(schedule.view(*schedule.find("s00001")).rate_limited, 0U);
+  EXPECT_EQ(schedule.view(*schedule.find("s00001")).state, "held_back");
   EXPECT_EQ(schedule.summary().failing, 0U);
   time.advance(1min);
   EXPECT_EQ(cycle(), (std::vector<std::string>{"s00000", "s00001", "s00002"}));
@@ -361,6 +361,16 @@ TEST_F(ScheduleTest, AServerThatSaysTooFastIsLeftAloneThoughNobodyLimitsIt) {
   schedule.cycle();
 }
 
+TEST_F(ScheduleTest, ReplacingAHostsOnlySourceForgetsNotWhatItsServerSaid) {
+  put("a", "free.org");
+  schedule.cycle();
+  end(std::move(*schedule.take()), kLimited, 1h);
+  put("a", "free.org");
+  EXPECT_TRUE(cycle().empty());
+  time.advance(1h);
+  EXPECT_EQ(cycle().size(), 1U);
+}
+
 TEST_F(ScheduleTest, AnAccountThatIsHeldHoldsTheSourcesBack) {
   limit("fmp.com", 300, 1min);
   put_many(3, "fmp.com");
@@ -371,9 +381,34 @@ TEST_F(ScheduleTest, AnAccountThatIsHeldHoldsTheSourcesBack) {
   route.account->answered(signals, Cost::call(), time.now());
   EXPECT_TRUE(cycle().empty());
   EXPECT_EQ(state("s00000"), "held_back");
-  EXPECT_EQ(schedule.view(*schedule.find("s00000")).rate_limited, 0U) << "it was not even queued";
+  EXPECT_EQ(schedule.view(*schedule.find("s00000")).rate_limited, 1U);
   time.advance(31s);
   EXPECT_FALSE(cycle().empty());
+}
+
+TEST_F(ScheduleTest, ADueTimeAtWhichALimitMadeItWaitIsCountedOnce) {
+  limit("fmp.com", 1, 1min);
+  put_many(2, "fmp.com", 1h);
+  const auto times = [&](const char* name) {
+    return schedule.view(*schedule.find(name)).rate_limited;
+  };
+  EXPECT_EQ(cycle(), std::vector<std::string>{"s00000"});
+  EXPECT_EQ(times("s00001"), 1U) << "while it waits";
+  for (int i = 0; i < 3; ++i) {
+    time.advance(10s);
+    EXPECT_TRUE(cycle().empty());
+  }
+  time.advance(30s);
+  schedule.cycle();
+  use("fmp.com", 1);  // somebody else was faster
+  EXPECT_TRUE(run().empty());
+  time.advance(1min);
+  EXPECT_EQ(cycle(), std::vector<std::string>{"s00001"});
+  EXPECT_EQ(times("s00001"), 1U) << "it was one due time";
+  EXPECT_EQ(times("s00000"), 0U);
+  time.advance(1h);
+  EXPECT_EQ(cycle().size(), 1U);
+  EXPECT_EQ(times("s00000") + times("s00001"), 2U) << "the next one counts again";
 }
 
 TEST_F(ScheduleTest, ReplacingKeepsTheLastResultAndStartsAnew) {
@@ -429,6 +464,21 @@ TEST_F(ScheduleTest, ListsByNameInPages) {
   ASSERT_EQ(page.size(), 2U);
   EXPECT_EQ(page[0].config.name, "s00002");
   EXPECT_EQ(page[1].config.name, "s00003");
+}
+
+TEST_F(ScheduleTest, WhatWasRemovedStillCountsWhileItRuns) {
+  std::vector<Task> running;
+  for (int round = 0; round < 3; ++round) {
+    put_many(10, "api.com");
+    schedule.cycle();
+    while (auto task = schedule.take()) running.push_back(std::move(*task));
+    for (int i = 0; i < 10; ++i) schedule.remove(fmt::format("s{:05}", i));
+  }
+  EXPECT_EQ(running.size(), Schedule::kUnlimitedAtOnce);
+  for (Task& task : running) end(std::move(task), kStopped);
+  put_many(10, "api.com");
+  schedule.cycle();
+  EXPECT_TRUE(schedule.take());
 }
 
 }  // namespace

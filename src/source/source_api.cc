@@ -187,7 +187,8 @@ void SourceApi::put(const HttpRequest& http, Responder& responder) {
           JsonText json;
           json.open('{');
           add_view(json, *view, clock_.wall());
-          json.key("stored").boolean(changed->stored).close('}');
+          json.key("stored").boolean(changed->stored);
+          json.key("durable").boolean(sources_.durable()).close('}');
           answer->reply({.status = changed->replaced ? 200 : 201, .body = json.str()});
         });
       });

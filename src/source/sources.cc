@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include "config/load.h"
+#include "config/source_file.h"
 #include "net/host.h"
 #include "provider/answers.h"
 #include "server/text.h"
@@ -25,7 +27,14 @@ bool holds_key(const SourceConfig& config, const Resources& resources) {
   if (resource == nullptr || mark == config.url.npos) return false;
   std::string_view query = std::string_view{config.url}.substr(mark + 1);
   while (query.ends_with('&')) query.remove_suffix(1);
-  return without_credentials(resource->config()->profile, query) != query;
+  return without_credentials(*resource->config(), query) != query;
+}
+
+// What tells `done` of the store's answer.
+Keeper::Done when_stored(std::shared_ptr<Sources::Done> done, bool replaced) {
+  return [done = std::move(done), replaced](bool stored) {
+    (*done)(Sources::Changed{.replaced = replaced, .stored = stored});
+  };
 }
 
 }  // namespace
@@ -75,7 +84,8 @@ void Sources::stop() {
     boost::asio::post(io_, [this] {
       for (const auto& fetch : std::exchange(fetches_, {})) fetch->stop();
       pool_.reset();
-      work_.reset();
+      // After what was posted until now; a name that is being looked up is not waited for.
+      boost::asio::post(io_, [this] { io_.stop(); });
     });
     thread_.join();
   }
@@ -146,10 +156,11 @@ void Sources::done(Fetch& fetch, Task task, Fetched fetched) {
     parts_.events.publish("source", json.str());
   }
   if (change.failed || change.recovered) {
-    const int status = fetched.result.status;
-    tell(name, change.failed ? "failed" : "recovered",
-         change.failed && status != 0 ? fmt::format("{} {}", status, fetched.result.message)
-                                      : fetched.result.message);
+    std::string message = fetched.result.message;
+    if (change.failed && fetched.result.status != 0) {
+      message = fmt::format("{}{}{}", fetched.result.status, message.empty() ? "" : " ", message);
+    }
+    tell(name, change.failed ? "failed" : "recovered", message);
   }
   fetches_.erase(fetch.shared_from_this());
   // Not from here: a fetch that ends at once must not nest.
@@ -168,19 +179,10 @@ void Sources::tell(std::string_view name, std::string_view what, std::string_vie
   parts_.events.publish("source", json.str());
 }
 
-Keeper::Done Sources::when_stored(std::shared_ptr<Done> done, bool replaced) const {
-  if (!keeper_.status().open) return {};
-  return [done = std::move(done), replaced](bool stored) {
-    (*done)(Changed{.replaced = replaced, .stored = stored});
-  };
-}
-
 void Sources::put(const SourceConfig& config, std::string_view by, Done done) {
   if (!keeper_.loaded()) return done(fail(Errc::kUnavailable, keeper_.status().message));
   if (holds_key(config, parts_.resources)) {
-    return done(
-        fail(Errc::kInvalidConfig,
-             "url: holds a key; put it into the provider's file (api_key): keys are never stored"));
+    return done(fail(Errc::kInvalidConfig, fmt::format("url: {}", kKeyInQuery)));
   }
   const auto shared = std::make_shared<Done>(std::move(done));
   std::unique_lock lock{mutex_};
@@ -191,9 +193,8 @@ void Sources::put(const SourceConfig& config, std::string_view by, Done done) {
     return (*shared)(std::unexpected(added.error()));
   }
   const bool replaced = *added == Schedule::Added::kReplaced;
-  auto stored = when_stored(shared, replaced);
-  const bool waits = stored != nullptr;
-  keeper_.put(schedule_.row(*schedule_.find(config.name)), std::move(stored));
+  const bool waits =
+      keeper_.put(schedule_.row(*schedule_.find(config.name)), when_stored(shared, replaced));
   lock.unlock();
   note_change(config.name, replaced ? "replaced" : "added", by);
   cycle_soon();
@@ -209,9 +210,7 @@ void Sources::remove(const std::string& name, std::string_view by, Done done) {
     lock.unlock();
     return (*shared)(fail(code));
   }
-  auto stored = when_stored(shared, false);
-  const bool waits = stored != nullptr;
-  keeper_.remove(name, std::move(stored));
+  const bool waits = keeper_.remove(name, when_stored(shared, false));
   lock.unlock();
   note_change(name, "removed", by);
   if (!waits) (*shared)(Changed{});
@@ -273,7 +272,8 @@ std::string Sources::metrics() const {
   std::string text =
       "# HELP weir_sources Sources by where they are in their schedule.\n"
       "# TYPE weir_sources gauge\n";
-  const std::size_t later = now.total - now.due - now.queued - now.running;
+  // One that was removed may still be running.
+  const std::size_t later = now.total - std::min(now.total, now.due + now.queued + now.running);
   for (const auto& [state, count] : {std::pair{"scheduled", later},
                                      {"due", now.due},
                                      {"queued", now.queued},

@@ -63,6 +63,8 @@ class Sources final : private Alarm {
   std::optional<View> find(std::string_view name) const;
   std::vector<View> list(std::string_view after, std::size_t count) const;
   Summary summary() const;
+  // Whether what is stored outlives the process.
+  bool durable() const { return !parts_.store.where.empty(); }
   Keeper& keeper() { return keeper_; }
   // For /metrics.
   std::string metrics() const;
@@ -80,8 +82,6 @@ class Sources final : private Alarm {
   void restore(std::vector<store::SourceRow> rows);
   void note_store(const Keeper::Status& status);
   void note_change(std::string_view name, std::string_view what, std::string_view by);
-  // What to give the keeper, so that `done` hears of it; empty if the store is away.
-  Keeper::Done when_stored(std::shared_ptr<Done> done, bool replaced) const;
   void tell(std::string_view name, std::string_view what, std::string_view message);
 
   const Parts parts_;

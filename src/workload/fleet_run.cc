@@ -116,6 +116,7 @@ struct FleetRun::Agents {
   net::UpstreamPool pool{io, time.clock, nullptr, {}};
   Wake ticker{io, time.timer, [this] { tick(); }};
   Instant begin{};
+  Instant next_tick{};
   bool over = false;
   std::size_t working = 0;
   Outcome outcome;
@@ -254,13 +255,15 @@ class FleetRun::Agents::Worker final : private net::UpstreamReceiver {
 
 void FleetRun::Agents::tick() {
   const Instant now = time.clock.now();
+  outcome.late = std::max(outcome.late, now - next_tick);
   pool.sweep();
   if (options.told) options.told({.elapsed = now - begin, .tally = outcome.tally});
   if (!over && now >= begin + plan.lasting) {
     over = true;
     if (options.time_over) options.time_over();
   }
-  ticker.at(over ? now + kTick : std::min(now + kTick, begin + plan.lasting));
+  next_tick = over ? now + kTick : std::min(now + kTick, begin + plan.lasting);
+  ticker.at(next_tick);
 }
 
 FleetRun::Outcome FleetRun::Agents::run(std::stop_token stop) {
@@ -272,7 +275,8 @@ FleetRun::Outcome FleetRun::Agents::run(std::stop_token stop) {
   for (const Lane& lane : plan.lanes) {
     workers.push_back(std::make_unique<Worker>(*this, lane, workers.size() + 1));
   }
-  ticker.at(begin + kTick);
+  next_tick = begin + kTick;
+  ticker.at(next_tick);
   io.run();
   if (!over && options.time_over) options.time_over();
   outcome.tally.fairness = fairness(outcome.shares);

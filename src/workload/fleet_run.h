@@ -27,6 +27,7 @@ class FleetRun {
   struct Outcome {
     Tally tally;                // without what the provider alone knows: refusals and quota_used
     std::vector<Share> shares;  // by agent, in tokens charged
+    Nanos late{0};              // the most that it overslept: the machine was busy
   };
   struct Options {
     std::string url;                            // below which /v1/chat/completions is

@@ -83,6 +83,21 @@ class FleetRunTest : public ::testing::Test {
   std::function<void(const FleetRun::Progress&)> told;
 };
 
+TEST_F(FleetRunTest, SaysHowMuchItOverslept) {
+  start({});
+  bool held_up = false;
+  told = [&](const FleetRun::Progress&) {
+    if (std::exchange(held_up, true)) return;
+    const Instant until = time.clock.now() + 500ms;
+    while (time.clock.now() < until) {
+    }
+  };
+  const Plan plan = plan_of(2, 1s);
+  auto fleet =
+      FleetRun::create(plan, {.url = provider->url(), .told = told, .time_over = {}}, time);
+  EXPECT_GE((*fleet)->run({}).late, 300ms);
+}
+
 TEST_F(FleetRunTest, WithEnoughQuotaEveryCallIsDone) {
   start({});
   const Plan plan = plan_of(8, 1s);
