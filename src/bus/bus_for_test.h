@@ -1,29 +1,15 @@
 // What tests of buses share.
 #pragma once
 
-#include <poll.h>
-
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "time/eventually_for_test.h"
 #include "weir/bus/message_bus.h"
-#include "weir/time/system_clock.h"
 
 namespace weir::bus {
-
-// Waits until `condition` holds; false if it does not within half a minute.
-template <class Condition>
-bool eventually(Condition condition) {
-  MonotonicClock clock;
-  const Instant end = clock.now() + std::chrono::seconds{30};
-  while (!condition()) {
-    if (clock.now() > end) return false;
-    ::poll(nullptr, 0, 1);
-  }
-  return true;
-}
 
 // What a subscription has heard.
 class Heard {

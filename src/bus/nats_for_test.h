@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -53,7 +52,7 @@ class NatsServer {
         pid_ = -1;
         throw std::runtime_error{"nats-server does not start:\n" + log()};
       }
-      ::poll(nullptr, 0, 1);
+      nap();
     }
   }
   // From the next start() on.

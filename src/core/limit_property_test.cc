@@ -7,6 +7,7 @@
 
 #include "core/random_limit.h"
 #include "core/reference_model.h"
+#include "core/sanitized_for_test.h"
 #include "core/timeline.h"
 
 namespace weir {
@@ -179,7 +180,7 @@ class Walk {
 class EveryLimit : public testing::TestWithParam<LimitSpec::Algorithm> {
  protected:
   static constexpr int kSteps = 100;
-  static constexpr std::uint64_t kWalks = 1000;
+  static constexpr std::uint64_t kWalks = kSanitized ? 100 : 1'000;
   // Walks that once failed, or that a broken copy of the code failed; kept for good.
   static constexpr std::uint64_t kRegressions[] = {1005, 1018, 1271};
 
@@ -202,12 +203,13 @@ TEST_P(EveryLimit, DoesWhatItsModelDoesUnderAClockThatStepsBackwards) {
 }
 
 TEST(CalendarWindows, DoWhatTheirModelDoes) {
+  constexpr std::uint64_t kWalks = kSanitized ? 100 : 1'000;
   const auto make_limit = [](Dice& dice, Instant now) {
     const Limit window = reference::random_limit(LimitSpec::Algorithm::kFixedWindow, dice, now);
     const Nanos first{dice.between(0, 2 * window.spec().period.count() - 1)};
     return Limit::create(reference::on_calendar(window.spec(), first), now).value();
   };
-  for (std::uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= kWalks && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Walk{seed, Walk::ClockRuns::kForwards, make_limit}.run(100);
     Walk{seed, Walk::ClockRuns::kAnywhere, make_limit}.run(100);

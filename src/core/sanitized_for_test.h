@@ -1,4 +1,5 @@
-// Whether a sanitizer watches: memory is not the C library's then, and everything is slow.
+// Whether a sanitizer watches: memory is not the C library's then, and everything is slow, so that
+// tests of many random cases take a tenth of them.
 #pragma once
 
 namespace weir {

@@ -25,7 +25,6 @@ namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
-using bus::eventually;
 
 constexpr const char* kAgentId = "WEIR_TEST_AGENT_ID";
 constexpr const char* kBusUrl = "WEIR_TEST_BUS_URL";

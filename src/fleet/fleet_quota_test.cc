@@ -237,7 +237,7 @@ TEST_F(FleetQuotaTest, AFrozenRedisCostsAllThreadsOneTimeOut) {
     EXPECT_TRUE(quota->check_and_consume("a", 1));
     return quota->status().redis.breaker_opened >= 5;
   });
-  EXPECT_LT(time_.clock.now() - start, 5s);
+  EXPECT_LT(time_.clock.now() - start, 20s) << "one by one it would be 30 s";
   EXPECT_EQ(quota->status().redis.failures, failures);
   EXPECT_EQ(quota->status().mode, Mode::kFallback);
   EXPECT_EQ(quota->status().by_redis.admitted, 1U);

@@ -54,7 +54,7 @@ class RedisBookTest : public ::testing::Test {
     return answer.get();
   }
   void wait_until_up() const {
-    while (!client_->status().up) std::this_thread::yield();
+    while (!client_->status().up) nap();
   }
   Micros server_time() const {
     const std::string said = server_.cli({"TIME"});

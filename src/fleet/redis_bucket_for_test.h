@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "gate/real_time_for_test.h"
@@ -36,7 +34,7 @@ class RedisBucketTest : public testing::Test {
 
   template <class Condition>
   static void until(Condition condition) {
-    while (!condition()) std::this_thread::yield();
+    while (!condition()) nap();
   }
 
   std::string cli(std::vector<std::string> words) const { return server_.cli(std::move(words)); }

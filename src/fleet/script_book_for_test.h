@@ -21,7 +21,7 @@ class ScriptBook {
       : client_(
             redis::Client::create({.url = server_.url(), .ca_file = {}}, time_.source()).value()),
         script_(told_the_time(lease_script().text())) {
-    while (!client_->status().up) std::this_thread::yield();
+    while (!client_->status().up) nap();
   }
 
   Result<LeaseAnswer> decide(const LeaseCall& call, Micros now) {

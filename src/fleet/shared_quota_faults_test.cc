@@ -107,9 +107,8 @@ TEST(SharedQuotaFaults, WhoSleepsPastTheEndOfTheWindowSpendsNothingOfItInTheNext
   fleet.start(3);
   spend_until(fleet, 1);
   std::vector<Instant> ends{window_end(server)};
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t sleeper = 0; sleeper < 3; ++sleeper) {
     const Amount before = fleet.admitted();
-    const std::size_t sleeper = i % 3;
     spend_until(fleet, before + kPerWindow / 4);
     fleet.freeze(sleeper);
     ASSERT_TRUE(eventually([&] { return clock.now() > ends.back() + 50ms; }));
@@ -117,7 +116,7 @@ TEST(SharedQuotaFaults, WhoSleepsPastTheEndOfTheWindowSpendsNothingOfItInTheNext
     ASSERT_TRUE(eventually([&] {
       const Instant end = window_end(server);
       if (end > ends.back() + 500ms) ends.push_back(end);
-      return ends.size() == i + 2;
+      return ends.size() == sleeper + 2;
     }));
   }
   ASSERT_TRUE(eventually([&] { return clock.now() > ends.back(); }));
@@ -142,11 +141,11 @@ TEST(SharedQuotaFaults, WhoSleepsPastItsLeaseOverdrawsNoBucket) {
                        .rate = 2'000}};
   fleet.start(3);
   spend_until(fleet, kBurst);
-  for (std::size_t i = 0; i < 5; ++i) {
+  for (std::size_t sleeper = 0; sleeper < 3; ++sleeper) {
     const Amount before = fleet.admitted();
-    fleet.freeze(i % 3);
+    fleet.freeze(sleeper);
     let_pass(700ms);
-    fleet.thaw(i % 3);
+    fleet.thaw(sleeper);
     spend_until(fleet, before + 300);
   }
   fleet.stop();

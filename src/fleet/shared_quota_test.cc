@@ -234,7 +234,8 @@ TEST_F(SharedQuotaTest, SharesOverTlsWithACertificateThatItCanVerify) {
 
 // S2.6
 TEST_F(SharedQuotaTest, SharesWithAPasswordThatNoMessageHolds) {
-  const RedisServer server{{"--requirepass", "right-secret"}};
+  const RedisServer server;
+  settled(server).cli({"CONFIG", "SET", "requirepass", "right-secret"});
   const auto url = [&](const std::string& password) {
     return "redis://:" + password + "@127.0.0.1:" + std::to_string(server.port());
   };

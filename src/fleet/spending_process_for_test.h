@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,7 +18,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -28,38 +26,13 @@
 #include <utility>
 #include <vector>
 
-#include "fleet/redis_book.h"
-#include "redis/redis_for_test.h"
+#include "fleet/settled_for_test.h"
+#include "time/eventually_for_test.h"
 #include "weir/fleet/shared_quota.h"
 #include "weir/gate/gate.h"
 #include "weir/time/system_clock.h"
 
 namespace weir::fleet {
-
-inline void nap() { ::poll(nullptr, 0, 1); }
-
-// What is expected to happen; false if it does not.
-inline bool eventually(const std::function<bool()>& happened) {
-  const BootClock clock;
-  for (const Instant end = clock.now() + std::chrono::minutes{1}; !happened(); nap()) {
-    if (clock.now() > end) return false;
-  }
-  return true;
-}
-// Lets things go on for a while.
-inline void let_pass(Nanos time) {
-  const BootClock clock;
-  for (const Instant end = clock.now() + time; clock.now() < end;) nap();
-}
-
-// The server has had the book for long: nobody waits for witnesses of another one.
-inline const redis::RedisServer& settled(const redis::RedisServer& server,
-                                         const std::string& gate = "api") {
-  const std::string info = server.cli({"INFO", "server"});
-  const std::string run = info.substr(info.find("run_id:") + 7, 40);
-  server.cli({"HSET", book_keys(gate)[0], "run", run});
-  return server;
-}
 
 // What each process does.
 struct SpendingPlan {

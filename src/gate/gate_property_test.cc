@@ -9,6 +9,7 @@
 
 #include "core/random_limit.h"
 #include "core/reference_model.h"
+#include "core/sanitized_for_test.h"
 #include "gate/gate_model_for_test.h"
 #include "weir/gate/gate.h"
 #include "weir/time/simulated_time.h"
@@ -424,7 +425,7 @@ class Walk {
 
 class GatePropertyTest : public testing::TestWithParam<int> {};
 
-constexpr int kWalks = 4'000;
+constexpr int kWalks = kSanitized ? 400 : 4'000;
 constexpr int kShards = 4;
 
 TEST_P(GatePropertyTest, DoesWhatItsModelDoes) {

@@ -11,6 +11,7 @@
 
 #include "core/random_limit.h"
 #include "core/reference_model.h"
+#include "core/sanitized_for_test.h"
 #include "weir/gate/gate.h"
 #include "weir/time/simulated_time.h"
 
@@ -296,7 +297,8 @@ class Walk {
 };
 
 TEST(PathPropertyTest, WhateverComesAllGatesOrNone) {
-  for (std::uint64_t seed = 0; seed < 2'000 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 0; seed < (kSanitized ? 50 : 2'000) && !testing::Test::HasFailure();
+       ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Walk{seed}.run(100);
   }

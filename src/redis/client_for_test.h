@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,14 +33,6 @@ class ClientTest : public testing::Test {
 
   Instant now() const { return time_.clock.now(); }
   Instant in(Nanos time) const { return now() + time; }
-
-  // What is expected to happen soon; false if it does not.
-  bool eventually(const std::function<bool()>& happened) const {
-    for (const Instant end = in(30s); !happened(); std::this_thread::yield()) {
-      if (now() > end) return false;
-    }
-    return true;
-  }
 
   Answer ask(Client& client, std::vector<std::string> words) const {
     const std::string key = words.size() > 1 ? words[1] : "";

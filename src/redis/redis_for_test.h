@@ -16,36 +16,37 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/temporary_directory_for_test.h"
+#include "time/eventually_for_test.h"
 
 namespace weir::redis {
 
-// `port` if nobody listens on it at 127.0.0.1, or any such one for 0; else 0.
-inline int free_port(int port = 0) {
+// Whether nobody listens on it at 127.0.0.1.
+inline bool is_free(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const raw = reinterpret_cast<sockaddr*>(&address);
-  const bool free = ::bind(socket, raw, size) == 0 && ::getsockname(socket, raw, &size) == 0;
+  const bool free = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   ::close(socket);
-  return free ? ntohs(address.sin_port) : 0;
+  return free;
 }
 
-// One that leaves room for the bus of a cluster, which is 10,000 above.
-inline int free_redis_port() {
-  for (;;) {
-    const int port = free_port();
-    if (port > 0 && port < 55'000 && free_port(port + 10'000) != 0) return port;
+// One that is free, as is the port of a cluster's bus, 10,000 above. Below those that connections
+// are given: while a server is away nobody's connection takes its port, not even a client's that
+// looks for it there, which would be connected to itself.
+inline int free_port() {
+  std::random_device random;
+  for (std::uniform_int_distribution ports{10'000, 21'999};;) {
+    if (const int port = ports(random); is_free(port) && is_free(port + 10'000)) return port;
   }
 }
 
@@ -91,7 +92,7 @@ class RedisServer {
  public:
   // `options` as on the command line: {"--requirepass", "secret"}.
   explicit RedisServer(std::vector<std::string> options = {})
-      : options_(std::move(options)), port_(free_redis_port()) {
+      : options_(std::move(options)), port_(free_port()) {
     start();
   }
   ~RedisServer() { kill(); }
@@ -158,7 +159,7 @@ class RedisServer {
         pid_ = -1;
         throw std::runtime_error{"redis-server does not start:\n" + log()};
       }
-      std::this_thread::yield();
+      nap();
     }
   }
 
@@ -171,7 +172,7 @@ class RedisServer {
 
  private:
   explicit RedisServer(std::unique_ptr<TemporaryDirectory> with_certificates)
-      : directory_(std::move(with_certificates)), tls_(true), port_(free_redis_port()) {
+      : directory_(std::move(with_certificates)), tls_(true), port_(free_port()) {
     start();
   }
 
@@ -210,7 +211,7 @@ class RedisCluster {
     for (const auto& node : nodes_) {
       while (!node->cli({"CLUSTER", "INFO"}).contains("cluster_state:ok") ||
              node->cli({"CLUSTER", "NODES"}).contains("handshake")) {
-        std::this_thread::yield();
+        nap();
       }
     }
   }

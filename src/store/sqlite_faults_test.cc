@@ -98,7 +98,8 @@ TEST_F(SqliteFaultsTest, ACommitThatEndsInACheckpointFailsWithIt) {
   // The log has 1,000 pages after so many commits, each of which writes the same pages.
   const auto commits_to_checkpoint = [&](Sync sync) {
     const SqliteDatabase database;
-    const auto store = must_open({.where = database.where(), .sync = sync});
+    const auto store =
+        must_open({.where = database.where(), .sync = sync, .vfs = FaultVfs::name()});
     for (int age = 1;; ++age) {
       EXPECT_TRUE(store->commit(generation(age)));
       if (std::filesystem::file_size(database.where()) > 4096) return age;

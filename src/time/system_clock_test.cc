@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 // must not.
 void finish_loads() {
 #if defined(__x86_64__)
-  _mm_lfence();
+  __builtin_ia32_lfence();
 #endif
 }
 
@@ -35,9 +35,10 @@ TEST(MonotonicClockRealTime, RunsForwardAndItsWallIsInThisCentury) {
 TEST(BootClockRealTime, RunsForwardAndIsNotBehindTheMonotonicClock) {
   const MonotonicClock monotonic;
   const BootClock boot;
+  const Instant running = monotonic.now();
   const Instant before = boot.now();
   EXPECT_GE(boot.now(), before);
-  EXPECT_GE(before, monotonic.now() - 1ms) << "it counts what the other counts, and suspension";
+  EXPECT_GE(before, running) << "it counts what the other counts, and suspension";
   EXPECT_LT(boot.wall() - monotonic.wall(), 1s);
   EXPECT_EQ(sleep_until(TimeSource::since_boot(), before + 1ms), Woken::kTime);
   EXPECT_GE(boot.now(), before + 1ms);

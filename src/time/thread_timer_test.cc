@@ -92,30 +92,36 @@ TEST_F(ThreadTimerRealTime, ArmingAgainReplacesTheInstant) {
   timer.arm(moved, clock.now() + 1ms);
   rung.wait();  // a second ring would end the latch's count below zero
 
-  int rings = 0;
-  std::latch later(1);
-  CallAlarm postponed([&](Instant) { ++rings; });
-  CallAlarm witness([&](Instant) { later.count_down(); });
-  const Instant now = clock.now();
-  timer.arm(postponed, now + 5ms);
-  timer.arm(postponed, now + 24h);
-  timer.arm(witness, now + 10ms);
-  later.wait();
-  timer.disarm(postponed);
-  EXPECT_EQ(rings, 0);
+  for (bool in_time = false; !in_time;) {  // a busy machine may be too late to postpone it
+    int rings = 0;
+    std::latch later(1);
+    CallAlarm postponed([&](Instant) { ++rings; });
+    CallAlarm witness([&](Instant) { later.count_down(); });
+    const Instant now = clock.now();
+    timer.arm(postponed, now + 5ms);
+    timer.arm(postponed, now + 24h);
+    in_time = clock.now() < now + 5ms;
+    timer.arm(witness, now + 10ms);
+    later.wait();
+    timer.disarm(postponed);
+    EXPECT_TRUE(rings == 0 || !in_time);
+  }
 }
 
 TEST_F(ThreadTimerRealTime, ADisarmedAlarmIsSilent) {
-  std::latch rung(1);
-  int rings = 0;
-  CallAlarm silent([&](Instant) { ++rings; });
-  CallAlarm witness([&](Instant) { rung.count_down(); });
-  const Instant now = clock.now();
-  timer.arm(silent, now + 5ms);
-  timer.arm(witness, now + 10ms);
-  timer.disarm(silent);
-  rung.wait();
-  EXPECT_EQ(rings, 0);
+  for (bool in_time = false; !in_time;) {  // a busy machine may be too late to disarm it
+    std::latch rung(1);
+    int rings = 0;
+    CallAlarm silent([&](Instant) { ++rings; });
+    CallAlarm witness([&](Instant) { rung.count_down(); });
+    const Instant now = clock.now();
+    timer.arm(silent, now + 5ms);
+    timer.arm(witness, now + 10ms);
+    timer.disarm(silent);
+    in_time = clock.now() < now + 5ms;
+    rung.wait();
+    EXPECT_TRUE(rings == 0 || !in_time);
+  }
 }
 
 TEST_F(ThreadTimerRealTime, AnAlarmForNeverSleepsAndCanBeMoved) {
