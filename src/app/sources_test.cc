@@ -290,6 +290,16 @@ TEST_F(SourcesTest, ARefusalIsTheSourcesOwnFailure) {
   EXPECT_TRUE(log().contains("\"why\":\"404\"")) << log();
 }
 
+TEST_F(SourcesTest, AnErrorOfTheServersOwnIsAFailedCallOfItsProvider) {
+  world.answer(World::status("500 Internal Server Error"));
+  limited("limit: 100\nperiod: 1m\n");
+  start();
+  add("a");
+  until_last("a", 500);
+  const std::string live = get("/v1/live").response.body;
+  EXPECT_TRUE(live.contains("\"failed\":1,")) << live;
+}
+
 TEST_F(SourcesTest, NobodyThereAndTooSlowAreFailuresWithAReason) {
   start();
   world.answer("");  // never

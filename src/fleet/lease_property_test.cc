@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/random_limit.h"
+#include "core/sanitized_for_test.h"
 #include "fleet/book_for_test.h"
 #include "fleet/honest_fleet_for_test.h"
 #include "fleet/script_book_for_test.h"
@@ -96,7 +97,7 @@ TEST(LeaseProperty, AFleetOfHonestNodesIsNeverOver) {
   for (const LeaseKind kind : {LeaseKind::kBucket, LeaseKind::kWindow, LeaseKind::kCounter,
                                LeaseKind::kStepped, LeaseKind::kLog, LeaseKind::kSlots}) {
     std::int64_t spent = 0;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 30 : 300); ++seed) {
       HonestFleet fleet{kind, seed};
       fleet.run(250);
       ASSERT_EQ(fleet.over(), "") << name(kind) << " seed " << seed;

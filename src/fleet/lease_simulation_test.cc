@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Algorithm = LimitSpec::Algorithm;
 
-constexpr int kSeedsAPart = kSanitized ? 20 : 1000;
+constexpr int kSeedsAPart = kSanitized ? 10 : 1000;
 constexpr int kParts = 10;
 constexpr Nanos kTimeout = std::chrono::milliseconds{50};
 

@@ -220,6 +220,9 @@ void Fetch::judge() {
     return finish({Ending::Kind::kLimited,
                    signals.kind == kExhausted ? signals.resets_in : signals.retry_after});
   }
+  if (status_ >= 500 && provider_ != nullptr) {
+    task_->resource->activity().failed(house_.clock.now());
+  }
   const bool told = !signals.reason.ends_with(fmt::format("status {}", status_));  // more than that
   finish({status_ >= 500 ? Ending::Kind::kFailed : Ending::Kind::kRefused},
          told ? std::string_view{signals.reason} : "");

@@ -37,7 +37,7 @@ function Facts({ source, now }: { source: Source; now: number }) {
       ),
     ],
     ["Failures in a row", String(source.failures)],
-    ["Refused after it was queued", plural(source.rate_limited, "time")],
+    ["Had to wait for a limit", plural(source.rate_limited, "time")],
   ];
   if (headers.length > 0) {
     facts.push(["Headers", headers.map(([name, value]) => `${name}: ${value}`).join(", ")]);
