@@ -1,5 +1,5 @@
-# With WEIR_PCH what many sources include of others is parsed once a build (docs/decisions/0026). Not
-# in every build: who forgets an include must hear of it.
+# With WEIR_PCH what many sources include of others is parsed once a build (docs/decisions/0026).
+# Not in every build: who forgets an include must hear of it.
 if(WEIR_PCH)
   file(CONFIGURE OUTPUT pch.cc CONTENT "")
   add_library(weir_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/pch.cc)
@@ -92,8 +92,8 @@ function(weir_test room library glob)
     PROPERTIES LABELS ${room} TIMEOUT 300)
 endfunction()
 
-# weir_postgresql_tests(<room>): the tests of <room>_test with Postgresql in their names, as one, which
-# takes long and so begins first.
+# weir_postgresql_tests(<room>): the tests of <room>_test with Postgresql in their names, as one,
+# which takes long and so begins first.
 function(weir_postgresql_tests room)
   if(TARGET ${room}_test)
     add_test(NAME ${room}/postgresql COMMAND ${room}_test --gtest_filter=*Postgresql*)
