@@ -18,8 +18,9 @@ int check(const std::vector<std::string>& files) {
   }
   for (const ProviderConfig& provider : model->providers) fmt::print("{}", explain(provider));
   for (const SourceConfig& source : model->sources) fmt::print("{}", explain(source));
-  if (model->providers.empty() && model->sources.empty())
+  if (model->providers.empty() && model->sources.empty()) {
     fmt::print("no mistakes, and no providers\n");
+  }
   return kDone;
 }
 

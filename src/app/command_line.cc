@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 
 #include "app/commands.h"
 
@@ -277,8 +278,9 @@ int run(int argc, const char* const* argv) {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return program.exit(error) == 0 ? kDone : kUsage;
-  } catch (const std::exception& error) {  // of an answer that is JSON, but not a daemon's
-    fmt::print(stderr, "weir: {}; is this a Weir daemon?\n", error.what());
+  } catch (const std::logic_error& error) {  // Boost.JSON's: the answer is not a daemon's
+    fmt::print(stderr, "weir: the answer is not a Weir daemon's ({}); is this its address?\n",
+               error.what());
     return kFailed;
   }
   return code;

@@ -117,12 +117,12 @@ TEST_F(SourceCommandsTest, MistakesHaveTheirPlaceAndNothingIsAdded) {
 }
 
 TEST_F(SourceCommandsTest, AnAnswerThatIsNoDaemonsIsSaidToBeNone) {
-  for (const char* body : {"[]", "{}", "<html>"}) {
+  for (const char* body : {"[]", "{}", R"({"sources":5})", "<html>"}) {
     world.answer(World::good(body));
-    for (const char* command : {"sources", "status"}) {
+    for (const char* command : {"sources", "status", "resources"}) {
       const Ended ended = weir({command, "--server", world.url("")});
       EXPECT_EQ(ended.code, 1) << command << body;
-      EXPECT_TRUE(ended.err.contains("a Weir daemon")) << ended.err;
+      EXPECT_TRUE(ended.err.starts_with("weir: the answer is not a Weir daemon's")) << ended.err;
     }
   }
 }

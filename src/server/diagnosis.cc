@@ -103,12 +103,13 @@ class Findings {
         static_cast<double>(minute.failed) < kFailedPart * static_cast<double>(minute.admitted)) {
       return false;
     }
-    warn(Severity::kCritical, "api_failing",
-         fmt::format("In the last minute {} of {} calls got no answer from the API, or a broken "
-                     "one: it is not us.",
-                     std::min(minute.failed, minute.admitted), minute.admitted),
-         "Look at the provider's status page, and whether its address (`upstream`) can be reached "
-         "from here. The callers got 502 or 504, with the reason.");
+    warn(
+        Severity::kCritical, "api_failing",
+        fmt::format("In the last minute {} of {} calls got no answer from the API, a broken one or "
+                    "an error of 5xx: it is not us.",
+                    std::min(minute.failed, minute.admitted), minute.admitted),
+        "Look at the provider's status page, and whether its address (`upstream`) can be reached "
+        "from here. The callers got the reason.");
     return true;
   }
 

@@ -236,8 +236,8 @@ TEST_F(DiagnosisTest, AnApiThatDoesNotAnswerIsNotOurFault) {
   EXPECT_EQ(codes(), "api_failing");  // and not slow as well
   EXPECT_EQ(only().severity, Severity::kCritical);
   EXPECT_EQ(only().text,
-            "In the last minute 4 of 8 calls got no answer from the API, or a broken one: it is "
-            "not us.");
+            "In the last minute 4 of 8 calls got no answer from the API, a broken one or an error "
+            "of 5xx: it is not us.");
   api().activity.minute.failed = 11;  // tries
   EXPECT_TRUE(only().text.starts_with("In the last minute 8 of 8 calls")) << only().text;
   api().activity.minute.failed = 3;

@@ -37,7 +37,8 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
     const { admitted } = minute;
     const failed = count(Math.min(minute.failed, admitted));
     const because =
-      `In the last minute ${failed} of ${count(admitted)} calls got no answer, or a broken one.`;
+      `In the last minute ${failed} of ${count(admitted)} calls failed there: with 5xx, or ` +
+      "without a whole answer.";
     return { cause: "api", answer: "The API fails", because };
   }
   if (turnsAway(resource) && wait < kNoticed) {
