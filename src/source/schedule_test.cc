@@ -339,6 +339,27 @@ TEST_F(ScheduleTest, ADomainThatKeepsFailingIsLeftAloneAndTriedByOne) {
   EXPECT_GT(cycle().size(), 5U);
 }
 
+TEST_F(ScheduleTest, AHostIsForgottenWithTheLastSourceOfItAndTheLastTask) {
+  const auto open = [&] { return schedule.summary().breakers_open.size(); };
+  put_many(Schedule::kFailuresMax + 1, "down.org", 1s);
+  schedule.cycle();
+  auto kept = schedule.take();
+  ASSERT_TRUE(kept);
+  while (auto task = schedule.take()) end(std::move(*task), kFailed);
+  ASSERT_EQ(open(), 1U);
+  for (int i = 0; i <= Schedule::kFailuresMax; ++i) schedule.remove(fmt::format("s{:05}", i));
+  EXPECT_EQ(open(), 1U);
+  end(std::move(*kept), kStopped);
+  EXPECT_EQ(open(), 0U);
+
+  put_many(Schedule::kFailuresMax, "down.org", 1s);
+  schedule.cycle();
+  while (auto task = schedule.take()) end(std::move(*task), kFailed);
+  ASSERT_EQ(open(), 1U);
+  for (int i = 0; i < Schedule::kFailuresMax; ++i) schedule.remove(fmt::format("s{:05}", i));
+  EXPECT_EQ(open(), 0U);
+}
+
 TEST_F(ScheduleTest, ARefusalOfOneSourceDoesNotOpenItsDomainsBreaker) {
   put_many(20, "free.org");
   schedule.cycle();
