@@ -107,6 +107,21 @@ test('failures of the API, refusals and a queue that stands are not quiet', asyn
   await h.reads(verdict, /Slow because of us\. 1 call waits\. The longest has waited for \d/);
 });
 
+test('calls under way of which none has ended are neither quiet nor flowing', async (t) => {
+  const fake = await h.fake_provider(t, { latency_ms: 60_000 });
+  const weir = await h.Weir.start(t, [
+    h.provider('silent', fake, { limits: [second('requests', 50, 50)] }),
+  ]);
+  const page = await h.open(t, `${weir.url}/#/provider/silent`);
+  h.agents(t, names.slice(0, 2), (name, signal) => h.call(weir, 'silent', name, { signal }));
+  await h.reads(
+    page.getByTestId('verdict'),
+    /Waiting for the API\. 2 calls under way for [\d.]+ s on average, none has ended/,
+  );
+  await page.getByRole('img', { name: /for quota and spends [\d.]+ s in the API/ }).waitFor();
+  await h.reads(page.getByTestId('journey-api'), /2 in flight now, for [\d.]+ s on average/);
+});
+
 test('names the limit that binds, who uses it, who waits and who waited longest', async (t) => {
   const fake = await h.fake_provider(t);
   const weir = await h.Weir.start(t, [

@@ -1,5 +1,5 @@
 // Is it slow because of the API or because of us? One sentence, from one provider's last minute.
-import { count, percent, span } from "./format";
+import { count, percent, plural, span } from "./format";
 import type { Resource } from "./wire";
 
 export type Cause = "idle" | "fine" | "us" | "api" | "stopped";
@@ -15,6 +15,7 @@ export interface Verdict {
 const kNoticed = 200; // ms: a wait shorter than this slows nobody down
 const kFelt = 20; // ms: a shorter one is no wait at all
 const kSlow = 1_000;
+const kFew = 3; // calls that have ended: the daemon asks as many before it calls an API slow
 
 /** Whether most of the last minute's calls were refused for lack of quota. */
 export function turnsAway({ minute }: Resource): boolean {
@@ -26,11 +27,22 @@ export function fails({ minute }: Resource): boolean {
   return minute.failed > 0 && minute.failed >= minute.admitted / 2;
 }
 
+/** Whether hardly a call has ended: those under way tell how long the API takes. */
+function hangs({ upstream, in_flight_age_ms }: Resource): boolean {
+  return upstream.count < kFew && in_flight_age_ms > (upstream.mean_ms ?? 0);
+}
+
+/** How long the API takes. */
+export function apiTime(resource: Resource): number {
+  return hangs(resource) ? resource.in_flight_age_ms : (resource.upstream.mean_ms ?? 0);
+}
+
 /** The daemon's own diagnosis, where there is one, decides; `codes` are the warnings of it. */
 export function verdictOf(resource: Resource, codes: readonly string[]): Verdict {
   const { minute } = resource;
   const wait = resource.wait.mean_ms ?? 0;
-  const upstream = resource.upstream.mean_ms ?? 0;
+  const upstream = apiTime(resource);
+  const slow = codes.includes("api_slow");
   const stopped = stoppage(resource);
   if (stopped !== null) return stopped;
   if (codes.includes("api_failing")) {
@@ -47,13 +59,17 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
     return { cause: "us", answer: "Refused by us", because };
   }
   if (resource.wait.count === 0 && resource.upstream.count === 0) {
-    return resource.waiting > 0
-      ? { cause: "us", answer: "Slow because of us", because: "Nobody was admitted for a minute." }
-      : { cause: "idle", answer: "Quiet", because: "No calls in the last minute." };
+    if (resource.waiting > 0 && !slow) {
+      const because = "Nobody was admitted for a minute.";
+      return { cause: "us", answer: "Slow because of us", because };
+    }
+    if (resource.in_flight === 0) {
+      return { cause: "idle", answer: "Quiet", because: "No calls in the last minute." };
+    }
   }
   const whole = wait + upstream;
-  const congested = codes.includes("congestion");
-  if (congested || (!codes.includes("api_slow") && wait >= kNoticed && wait >= whole / 2)) {
+  const congested = codes.includes("congestion") || (wait >= kNoticed && wait >= whole / 2);
+  if (congested && !slow) {
     const longest = resource.queue[0]?.waited_ms ?? 0;
     const because =
       wait < kSlow && longest >= kSlow
@@ -64,7 +80,10 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
             "waiting for quota.";
     return { cause: "us", answer: "Slow because of us", because };
   }
-  if (upstream >= kSlow || (wait >= kNoticed && resource.upstream.count > 0)) {
+  if (slow || upstream >= kSlow || (wait >= kNoticed && resource.upstream.count > 0)) {
+    if (hangs(resource)) {
+      return { cause: "api", answer: "Waiting for the API", because: underWay(resource) };
+    }
     const waits = wait < kFelt ? "Hardly anybody waits" : `Calls wait ${span(wait)}`;
     return {
       cause: "api",
@@ -82,6 +101,12 @@ export function verdictOf(resource: Resource, codes: readonly string[]): Verdict
       ? "Calls go through without waiting for quota."
       : `Calls wait ${span(wait)} for quota.`;
   return { cause: "fine", answer: "Flowing", because };
+}
+
+function underWay({ in_flight, in_flight_age_ms, upstream }: Resource): string {
+  const calls = `${plural(in_flight, "call")} under way for ${span(in_flight_age_ms)}`;
+  const ended = upstream.count === 0 ? "none has" : "hardly one has";
+  return `${calls}${in_flight > 1 ? " on average" : ""}, ${ended} ended in the last minute.`;
 }
 
 function queueOf({ waiting }: Resource): string {

@@ -64,6 +64,8 @@ export interface Resource {
   reason: string;
   waiting: number;
   in_flight: number;
+  /** The mean of the calls in flight; 0 if there are none. */
+  in_flight_age_ms: number;
   binding: { limit: string; unit: string; scope: string } | null;
   wait: Spread;
   upstream: Spread;

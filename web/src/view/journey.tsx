@@ -2,7 +2,7 @@
 import { count, dollars, plural, span } from "../format";
 import { live } from "../state";
 import type { Resource, ResourceState, Spread } from "../wire";
-import { turnsAway, verdictOf } from "../verdict";
+import { apiTime, turnsAway, verdictOf } from "../verdict";
 
 /** The proportion alone. */
 export function Split({ wait, upstream }: { wait: number; upstream: number }) {
@@ -53,12 +53,15 @@ export function still({ minute, wait, upstream, waiting, in_flight }: Resource):
   return minute.arrived + wait.count + upstream.count + waiting + in_flight === 0;
 }
 
-function pictured({ wait, upstream, minute, waiting }: Resource): string {
-  if (wait.count + upstream.count === 0) {
+function pictured(resource: Resource): string {
+  const { wait, upstream, minute, waiting, in_flight } = resource;
+  if (wait.count + upstream.count + in_flight === 0) {
     return `No calls ${minute.arrived + waiting > 0 ? "admitted " : ""}in the last minute`;
   }
   const waits = `A call waits ${span(wait.mean_ms)} for quota`;
-  return upstream.count === 0 ? waits : `${waits} and spends ${span(upstream.mean_ms)} in the API`;
+  return upstream.count + in_flight === 0
+    ? waits
+    : `${waits} and spends ${span(apiTime(resource))} in the API`;
 }
 
 /** What the limit does that binds: before its name, and after it. */
@@ -72,7 +75,7 @@ function Channel({ resource }: { resource: Resource }) {
   const { binding, state } = resource;
   const stopped = kStopped[state];
   const wait = resource.wait.mean_ms ?? 0;
-  const upstream = resource.upstream.mean_ms ?? 0;
+  const upstream = apiTime(resource);
   const whole = wait + upstream;
   const left = whole === 0 ? 50 : (100 * wait) / whole;
   const scope = binding !== null && binding.scope !== "provider" ? ` (${binding.scope})` : "";
@@ -116,6 +119,7 @@ export function Journey({ resource }: { resource: Resource }) {
     warnings.map((w) => w.code),
   );
   const { waiting, in_flight, wait, upstream } = resource;
+  const age = span(resource.in_flight_age_ms);
   return (
     <section
       class={`journey ${verdict.cause} ${still(resource) ? "still" : ""}`}
@@ -139,7 +143,11 @@ export function Journey({ resource }: { resource: Resource }) {
               kind="api"
               title="In the API"
               spread={upstream}
-              now={in_flight === 0 ? "none in flight" : `${count(in_flight)} in flight now`}
+              now={
+                in_flight === 0
+                  ? "none in flight"
+                  : `${count(in_flight)} in flight now, for ${age} on average`
+              }
             />
           </div>
           <Minute resource={resource} />

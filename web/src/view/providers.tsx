@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { count, percent, span } from "../format";
 import { hrefOf, route } from "../route";
 import { live, resources, selected } from "../state";
-import { fails, turnsAway } from "../verdict";
+import { apiTime, fails, turnsAway } from "../verdict";
 import type { Resource } from "../wire";
 import { Glyph } from "./glyph";
 import { Split } from "./journey";
@@ -32,7 +32,7 @@ function useOf({ limits }: Resource): string {
 }
 
 function Row({ resource }: { resource: Resource }) {
-  const { name, state, wait, upstream } = resource;
+  const { name, state, wait } = resource;
   const { page } = route.value;
   const here = name === selected.value && (page === "home" || page === "provider");
   const worst = live.value?.warnings.find((w) => w.resource === name && w.severity !== "info");
@@ -60,7 +60,7 @@ function Row({ resource }: { resource: Resource }) {
           {name}
         </span>
         <span class="note">{noteOf(resource)}</span>
-        <Split wait={wait.mean_ms ?? 0} upstream={upstream.mean_ms ?? 0} />
+        <Split wait={wait.mean_ms ?? 0} upstream={apiTime(resource)} />
         <span class="use" title="the fullest limit">
           {useOf(resource)}
         </span>
