@@ -78,25 +78,55 @@ test('everything can be reached and done with the keyboard alone', async (t) => 
   await h.eventually(() => new URL(page.url()).hash === '' || page.url().endsWith('#/'), 'back');
 });
 
-test('warnings are announced when they come, not each time that a figure moves', async (t) => {
-  const weir = await daemon;
-  const page = await h.open(t, weir.url);
-  await h.live(page);
-  const said = await page.evaluateHandle(() => {
+// What a screen reader reads out of the live region: what is added or becomes another text.
+const announced = (page) =>
+  page.evaluateHandle(() => {
     const all = [];
-    const polite = document.querySelector('[aria-live=polite]');
-    new MutationObserver(() => all.push(polite.textContent)).observe(polite, {
+    new MutationObserver((changes) => {
+      for (const { type, target, addedNodes } of changes) {
+        for (const node of type === 'characterData' ? [target] : addedNodes) {
+          all.push(node.textContent);
+        }
+      }
+    }).observe(document.querySelector('[aria-live=polite]'), {
       childList: true, characterData: true, subtree: true,
     });
     return all;
   });
-  await h.post(weir, '/v1/resources/three/pause');
-  t.after(() => h.post(weir, '/v1/resources/three/resume'));
-  await h.eventually(async () => /three/.test(await said.evaluate((a) => a.join())), 'announced');
+
+test('what is wrong is announced when it comes, once, and notes are not', async (t) => {
+  const weir = await daemon;
+  const page = await h.open(t, weir.url);
+  await h.live(page);
+  const said = await announced(page);
+  const hears = (text) =>
+    h.eventually(() => said.evaluate((all, one) => all.includes(one), text), text, 15_000);
+  const end = new AbortController();
+  t.after(async () => {
+    end.abort();
+    for (const name of ['one', 'two', 'three']) {
+      await h.post(weir, `/v1/resources/${name}/resume`);
+    }
+  });
+  await h.post(weir, '/v1/resources/two/pause'); // nobody waits: a note
+  for (const resource of ['three', 'one']) {
+    await h.post(weir, `/v1/resources/${resource}/pause`);
+    h.post(weir, '/v1/acquire', { resource, wait_ms: 60_000 }, end).catch(() => {});
+    await hears(`Warning: paused ${resource}`);
+  }
   const clock = () => page.getByTestId('pulse').innerText();
   const before = await clock();
   await h.eventually(async () => (await clock()) !== before, 'a second passes');
-  assert.equal(await said.evaluate((all) => new Set(all).size === all.length), true);
+  const all = await said.jsonValue();
+  assert.deepEqual(all, ['Warning: paused three', 'Warning: paused one']);
+
+  weir.process.kill('SIGSTOP');
+  try {
+    await hears('No data from the daemon');
+  } finally {
+    weir.process.kill('SIGCONT');
+  }
+  await hears('Live');
 });
 
 async function tree(page) {

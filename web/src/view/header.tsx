@@ -19,7 +19,7 @@ function Pulse() {
   if (now === null) return <p class="pulse" data-testid="pulse" data-state="connecting" />;
   if (silent !== null) {
     return (
-      <p class="pulse lost" role="status" data-testid="pulse" data-state="lost">
+      <p class="pulse lost" data-testid="pulse" data-state="lost">
         No data since <time>{clockSeconds(silent)}</time>
         <span class="detail"> · trying again</span>
       </p>

@@ -74,8 +74,8 @@ export function Warnings() {
     <section class="warnings" aria-label="Warnings" data-testid="warnings">
       <ul>
         {since !== null && <Silence since={since} />}
-        {shown.map((warning) => (
-          <Item key={`${warning.code} ${warning.resource}`} warning={warning} />
+        {shown.map((warning, place) => (
+          <Item key={place} warning={warning} />
         ))}
       </ul>
       {hidden.length > 0 && (
@@ -94,14 +94,23 @@ export function Warnings() {
   );
 }
 
-/** Tells screen readers when a warning comes or goes, not each time that a figure in it moves. */
+/**
+ * Tells screen readers what comes: of a live region they read what is added to it, so each cause
+ * is a line of its own, without figures that move, in an order that moves none of them.
+ */
 export function Announcer() {
-  const causes = (live.value?.warnings ?? []).map(
-    (w) => `${kWords[w.severity]}: ${w.code.replaceAll("_", " ")} ${w.resource ?? ""}`,
+  const silent = silentSince.value !== null;
+  const warnings = live.value?.warnings.filter(({ severity }) => severity !== "info") ?? [];
+  const causes = new Set(
+    warnings.map((w) => `${kWords[w.severity]}: ${w.code.replaceAll("_", " ")} ${w.resource ?? ""}`),
   );
+  if (live.value !== null && !silent && causes.size === 0) causes.add("No warnings");
   return (
-    <p class="unseen" aria-live="polite">
-      {live.value === null ? "" : causes.length === 0 ? "All clear" : causes.join(", ")}
-    </p>
+    <div class="unseen" aria-live="polite">
+      {live.value !== null && <p>{silent ? "No data from the daemon" : "Live"}</p>}
+      {[...causes].sort().map((cause) => (
+        <p key={cause}>{cause}</p>
+      ))}
+    </div>
   );
 }
