@@ -207,7 +207,10 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   }
   door->listener = std::move(*listener);
   const auto calendar = std::make_shared<Calendar>(time.clock);
-  auto events = std::make_unique<server::EventHub>(time);
+  // What is put together for people delays no waiter.
+  const TimeSource watching{
+      time.clock, daemon->options_.watching == nullptr ? time.timer : *daemon->options_.watching};
+  auto events = std::make_unique<server::EventHub>(watching);
   auto backers = daemon->open_backers(model->main, calendar, *events, door->listener->port());
   if (!backers) return std::unexpected(std::move(backers.error()));
   auto tls = net::make_tls_client();
@@ -234,7 +237,7 @@ std::expected<std::unique_ptr<Daemon>, Daemon::Failure> Daemon::start(Options op
   parts->live = std::make_unique<server::LiveApi>(server::LiveApi::Parts{
       .resources = parts->resources,
       .events = parts->events,
-      .time = time,
+      .time = watching,
       .version = WEIR_VERSION,
       .journal = parts->backers.journal.get(),
       .durability = durability,
@@ -369,7 +372,7 @@ std::expected<void, Mistakes> Daemon::reload() {
     log_.error("reload refused: " + applied.error().message);
     return std::unexpected(mistake("", applied.error().message));
   }
-  parts_->door->access.apply(model->main);
+  if (parts_->door->access.apply(model->main)) parts_->events.close();
   const auto changed = [&](std::string_view field, bool differs) {
     if (!differs) return;
     log_.warning(fmt::format("`{}` has changed, which takes effect at the next start", field));

@@ -34,6 +34,8 @@ class Daemon {
     // address; empty: in memory.
     std::string state_directory = {};
     unsigned threads = 0;  // 0: one a core
+    // For what the page and other watchers are told; outlives the daemon. Null: that of `time`.
+    Timer* watching = nullptr;
   };
   // Why it did not start: lines for the user, and the program's exit code.
   struct Failure {

@@ -104,6 +104,43 @@ TEST_F(LiveTest, ShowsWhoWaitsForWhatAndWhoIsUnderWay) {
   EXPECT_EQ(now.at("slowest").at(0).at("waited_ms"), 4'000);
 }
 
+TEST_F(LiveTest, TheLimitThatBindsMayBeTheAgentsOwn) {
+  provider("api",
+           "name: api\ndomain: a.com\nlimits: [{unit: requests, amount: 100, per: 1m}]\n"
+           "agents:\n  slow-*: {limits: [{unit: requests, amount: 1, per: 10s}]}\n");
+  start();
+  acquire(R"({"resource":"api","agent":"slow-1"})");
+  auto waiting = acquire_waiting(R"({"resource":"api","agent":"slow-1","wait_ms":60000})");
+  while (resource().at("waiting") != 1) nap();
+  EXPECT_EQ(json::serialize(resource().at("binding")),
+            R"({"limit":"requests per 10s","unit":"requests","scope":"agent slow-1"})");
+  time.advance(5s);
+  EXPECT_NE(
+      warnings().find("The limit that binds is \"requests per 10s\" (agent slow-1), 100% used."
+                      "\nIt is this agent's own limit"),
+      std::string::npos)
+      << warnings();
+  time.advance(5s);
+  EXPECT_EQ(waiting.get().status, 200);
+  EXPECT_EQ(resource().at("limits").as_array().size(), 1U) << "it holds nobody any more";
+}
+
+TEST_F(LiveTest, TheLimitsOfAnotherModelBindNobodyElse) {
+  provider("api",
+           "name: api\ndomain: a.com\nmax_concurrency: 1\nmodels:\n"
+           "  opus: {limits: [{unit: tokens, amount: 100, per: 1h, algorithm: fixed_window}]}\n");
+  start();
+  const std::string permit =
+      acquire(R"({"resource":"api","model":"opus","cost":{"tokens":100}})").permit();
+  auto waiting =
+      acquire_waiting(R"({"resource":"api","model":"haiku","cost":{"tokens":9},"wait_ms":60000})");
+  while (resource().at("waiting") != 1) nap();
+  EXPECT_EQ(json::serialize(resource().at("binding")),
+            R"({"limit":"slots","unit":"slots","scope":"provider"})");
+  put_back(permit);
+  EXPECT_EQ(waiting.get().status, 200);
+}
+
 TEST_F(LiveTest, ACallThatHoldsNothingHasNoTimeUpstream) {
   provider("one", "name: one\ndomain: a.com\nlimits: [{unit: requests, amount: 2, per: 1m}]\n");
   start();
@@ -307,6 +344,10 @@ budget: {usd: 2.5, reset: "06:30", zone: Europe/Berlin}
   EXPECT_EQ(put().status, 200);
   EXPECT_EQ(limit("tokens per 1h").at("amount"), 2'000);
   EXPECT_EQ(limit("budget").at("available"), 2) << "what was used stays used";
+  EXPECT_NE(get("/v1/news").response.body.find(R"("limit":"tokens per 1h","from":1000,"to":2000)"),
+            std::string::npos);
+  EXPECT_NE(log().find(R"("limit":"tokens per 1h","from":"1000","to":"2000")"), std::string::npos)
+      << log();
 }
 
 TEST_F(LiveTest, TheScopeIsThatOfWhoAsks) {
@@ -319,6 +360,30 @@ TEST_F(LiveTest, TheScopeIsThatOfWhoAsks) {
     net::HttpClient other = client("client-client-client");
     EXPECT_EQ(other.get(path)->status, 403) << path;
   }
+}
+
+TEST_F(LiveTest, WhoseTokenIsTakenAwayWatchesNoLonger) {
+  const std::string auth =
+      "auth:\n  tokens:\n    - {name: boss, scope: admin, token: admin-admin-admin-admin}\n";
+  start(auth + "    - {name: leaver, scope: read, token: reading-reading-reading}\n");
+  auto watched = std::async(std::launch::async, [this] {
+    net::HttpClient reader = client("reading-reading-reading");
+    (void)reader.stream({.target = "/v1/events?only=live"}, [&](std::string_view) {
+      watching = true;
+      return true;
+    });
+  });
+  while (!watching) {
+    time.advance(1s);
+    nap();
+  }
+  ASSERT_TRUE(daemon->reload());
+  EXPECT_EQ(watched.wait_for(0s), std::future_status::timeout) << "nothing has changed for it";
+  directory.write("weir.yaml", auth);
+  ASSERT_TRUE(daemon->reload());
+  watched.get();  // it has ended
+  net::HttpClient reader = client("reading-reading-reading");
+  EXPECT_EQ(reader.get("/v1/events?only=live")->status, 401);
 }
 
 class LiveProxyTest : public LiveTest {
@@ -366,6 +431,53 @@ TEST_F(LiveProxyTest, TheTimeInTheApiStandsBesideTheTimeWaitedForQuota) {
   EXPECT_EQ(now.at("slowest").at(0).at("model"), "gpt-4o");
   EXPECT_EQ(now.at("slowest").at(0).at("limit"), "slots");
   EXPECT_EQ(now.at("agents").at(0).at("name"), "second");
+}
+
+// S3.9
+TEST_F(LiveProxyTest, AnApiThatHangsIsSeenBeforeAnyCallHasEnded) {
+  start_with("");
+  const std::string body = R"({"model":"gpt-4o","max_tokens":100,"messages":[]})";
+  server::RawClient impatient{daemon->port()};
+  impatient.send(
+      "POST /proxy/openai/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  const auto sent = upstream.next();
+  time.advance(80s);
+  EXPECT_EQ(resource().at("in_flight"), 1);
+  EXPECT_EQ(resource().at("in_flight_age_ms"), 80'000);
+  impatient.close();
+  while (resource().at("in_flight") != 0) nap();
+  EXPECT_EQ(resource().at("upstream").at("count"), 1) << "it has waited so long for the API";
+  EXPECT_EQ(resource().at("upstream").at("mean_ms"), 80'000);
+  EXPECT_EQ(resource().at("in_flight_age_ms"), 0);
+}
+
+TEST_F(LiveProxyTest, OneModelThatIsHeldDoesNotStopTheOthers) {
+  start_with("max_wait: 30s\n");
+  const auto call_of = [&](const std::string& model) {
+    return std::async(std::launch::async, [this, model] {
+      return call({.method = "POST",
+                   .target = "/proxy/openai/v1/chat/completions",
+                   .body = R"({"model":")" + model + R"(","max_tokens":10,"messages":[]})",
+                   .timeout = kLongEnough});
+    });
+  };
+  auto small = call_of("gpt-4o-mini");
+  const auto under_way = upstream.next();
+  auto large = call_of("gpt-4o");
+  upstream.next().answer("{}", "429 Too Many Requests", "Retry-After: 20\r\n");
+  while (resource().at("waiting") != 1) nap();
+  EXPECT_EQ(resource().at("state"), "open");
+  EXPECT_NE(warnings().find("held_in_part\nThe provider has asked to wait"), std::string::npos)
+      << warnings();
+  under_way.answer("{}");
+  EXPECT_EQ(small.get().status, 200);
+  while (resource().at("in_flight") != 0) nap();
+  EXPECT_EQ(resource().at("state"), "held") << "now nobody goes";
+  time.advance(25s);
+  upstream.next().answer("{}");
+  EXPECT_EQ(large.get().status, 200);
 }
 
 TEST_F(LiveProxyTest, A429IsToldAndTheLoweredPaceIsAWarning) {

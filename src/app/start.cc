@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "weir/time/thread_timer.h"
 
 namespace weir::app {
 namespace {
@@ -97,6 +98,8 @@ int start(const StartOptions& options) {
       chosen<Sync>(options.sync, {{"process", Sync::kProcess}, {"power", Sync::kPower}});
   daemon_options.state_directory = state_directory();
   daemon_options.threads = options.threads;
+  ThreadTimer watching{time.clock};
+  daemon_options.watching = &watching;
   auto daemon = Daemon::start(std::move(daemon_options), time, log);
   if (!daemon) {
     for (const std::string& line : daemon.error().lines) fmt::print(stderr, "weir: {}\n", line);

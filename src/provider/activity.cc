@@ -27,6 +27,10 @@ void add(Amount& sum, Amount amount) {
 
 Activity::Total total(Nanos span) { return std::chrono::floor<Activity::Total>(span); }
 
+std::uint64_t microseconds(Instant at) {
+  return static_cast<std::uint64_t>(total(at.time_since_epoch()).count());
+}
+
 Activity::Use use_of(const Cost& cost) {
   return {Activity::tokens_of(cost), cost[Unit::kMicroUsd]};
 }
@@ -155,10 +159,21 @@ void Activity::leave_queue(Visit& visit, Nanos waited) {
   book_->queue.erase(visit.place_);
 }
 
-void Activity::finish(Visit& visit, Instant now) {
-  book_->in_flight_max = std::max(book_->in_flight_max, book_->in_flight);
+void Activity::begin_flight(Visit& visit) {
+  ++book_->in_flight;
+  ++visit.guest_->in_flight;
+  book_->in_flight_since += microseconds(visit.since_);
+}
+
+void Activity::end_flight(Visit& visit) {
   --book_->in_flight;
   --visit.guest_->in_flight;
+  book_->in_flight_since -= microseconds(visit.since_);
+}
+
+void Activity::finish(Visit& visit, Instant now) {
+  book_->in_flight_max = std::max(book_->in_flight_max, book_->in_flight);
+  end_flight(visit);
   --visit.guest_->visits;
   const Use reserved = use_of(visit.arrival_.cost);
   const Use used = visit.settled_.value_or(reserved);
@@ -185,8 +200,7 @@ void Activity::Visit::queued(Instant now) {
     guest_ = &activity_->guest(arrival_.agent, now);
     ++guest_->visits;
   } else {
-    --book.in_flight;
-    --guest_->in_flight;
+    activity_->end_flight(*this);
     since_ = now;
   }
   ++guest_->waiting;
@@ -231,8 +245,7 @@ bool Activity::Visit::admitted(Instant now, Holds holds) {
     --guest_->visits;
     state_ = State::kOver;
   } else {
-    ++activity_->book_->in_flight;
-    ++guest_->in_flight;
+    activity_->begin_flight(*this);
     state_ = State::kUnderWay;
   }
   return slow;
@@ -371,6 +384,12 @@ Activity::View Activity::view(Instant now) const {
   view.upstream = upstream.spread();
   view.waiting = book_->queue.size();
   view.in_flight = book_->in_flight;
+  if (view.in_flight > 0) {
+    const auto calls = static_cast<std::int64_t>(view.in_flight);
+    const auto ages =
+        static_cast<std::int64_t>(view.in_flight * microseconds(now) - book_->in_flight_since);
+    view.in_flight_age = Total{std::max<std::int64_t>(ages, 0) / calls};  // `now` may be older
+  }
   view.expired_at = book_->expired_at;
   show_agents(view, now);
   for (const Queued& queued : book_->queue) {

@@ -96,6 +96,7 @@ class Activity {
     WaitHistogram::Spread upstream;  // of what ended in the last minute
     std::uint64_t waiting = 0;
     std::uint64_t in_flight = 0;
+    Nanos in_flight_age{0};             // on average, so far
     std::optional<Instant> expired_at;  // the last one
     std::vector<Agent> agents;          // by share
     Agent others;                       // those who are not among them
@@ -166,6 +167,9 @@ class Activity {
     Instant next_sweep{};
     std::list<Queued> queue;
     std::uint64_t in_flight = 0;
+    // When those in flight began, summed up in microseconds: what overflows falls out again when
+    // it is taken from as many times now.
+    std::uint64_t in_flight_since = 0;
     std::uint64_t waiting_max = 0;
     std::uint64_t in_flight_max = 0;
     std::array<SlowSlice, kSlowSlices> slowest;
@@ -180,6 +184,8 @@ class Activity {
   Guest& guest(std::string_view name, Instant now);
   bool note_slow(const Queued& wait, Nanos waited, Instant now);
   void leave_queue(Visit& visit, Nanos waited);
+  void begin_flight(Visit& visit);
+  void end_flight(Visit& visit);
   void finish(Visit& visit, Instant now);
   void show_agents(View& view, Instant now) const;
 

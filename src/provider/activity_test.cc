@@ -106,6 +106,27 @@ TEST_F(ActivityTest, CountsWhatBecameOfEachCallOnce) {
   EXPECT_EQ(now.agents[0].in_flight, 1U);
 }
 
+TEST_F(ActivityTest, KnowsHowLongCallsHaveBeenUnderWay) {
+  EXPECT_EQ(view().in_flight_age, 0s);
+  auto first = arrive("a");
+  first.admitted(time.now(), Holds::kSomething);
+  time.advance(40s);
+  auto second = arrive("b");
+  second.admitted(time.now(), Holds::kSomething);
+  EXPECT_EQ(view().in_flight_age, 20s);
+  time.advance(20s);
+  EXPECT_EQ(view().in_flight_age, 40s);
+  first.queued(time.now());  // the provider refused it
+  EXPECT_EQ(view().in_flight_age, 20s);
+  time.advance(10s);
+  first.admitted(time.now(), Holds::kSomething);
+  EXPECT_EQ(view().in_flight_age, 15s);
+  EXPECT_EQ(activity.view(time.now() - 1h).in_flight_age, 0s);
+  second.ended(time.now());
+  first.ended(time.now());
+  EXPECT_EQ(view().in_flight_age, 0s);
+}
+
 TEST_F(ActivityTest, AMovedVisitIsStillOneVisit) {
   auto first = arrive("a");
   first.queued(time.now());

@@ -248,6 +248,12 @@ std::vector<std::pair<std::string, std::shared_ptr<Gate>>> Resource::agent_gates
   return {agents_.begin(), agents_.end()};
 }
 
+std::shared_ptr<Gate> Resource::agent_gate(std::string_view agent) const {
+  const std::shared_lock lock{mutex_};
+  const auto known = agents_.find(agent);
+  return known == agents_.end() ? nullptr : known->second;
+}
+
 void Resource::pause() {
   paused_.store(true, std::memory_order_relaxed);
   gate_->hold_until(kEndOfTime);

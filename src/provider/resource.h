@@ -77,6 +77,7 @@ class Resource {
   // Gates of models by pattern; of agents by name. For showing; a copy.
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> model_gates() const;
   std::vector<std::pair<std::string, std::shared_ptr<Gate>>> agent_gates() const;
+  std::shared_ptr<Gate> agent_gate(std::string_view agent) const;  // null if it has none
   std::vector<std::shared_ptr<Account>> accounts() const { return accounts_.all(); }
   Traffic& traffic() { return traffic_; }
   Activity& activity() { return activity_; }

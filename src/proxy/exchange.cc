@@ -249,6 +249,7 @@ void Exchange::on_gone() {
   if (call_ != nullptr) add(traffic_.cut);
   call_.reset();
   settle(Ending::kCut);
+  visit_.ended(house_.clock.now());  // who left has waited so long for the API
   visit_ = {};
 }
 

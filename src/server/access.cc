@@ -61,7 +61,7 @@ Access::Hash Access::hash_of(std::string_view text) {
   return hash;
 }
 
-void Access::apply(const MainConfig& config) {
+bool Access::apply(const MainConfig& config) {
   auto rules = std::make_shared<Rules>();
   for (const TokenConfig& token : config.tokens) {
     rules->tokens.push_back({token.name, token.scope, hash_of(token.token.reveal())});
@@ -70,7 +70,9 @@ void Access::apply(const MainConfig& config) {
     if (auto known = net::host_of(host)) rules->hosts.push_back(std::move(*known));
   }
   const std::lock_guard lock{mutex_};
+  const bool changed = rules_ == nullptr || rules_->tokens != rules->tokens;
   rules_ = std::move(rules);
+  return changed;
 }
 
 std::shared_ptr<const Access::Rules> Access::rules() const {

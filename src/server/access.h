@@ -32,7 +32,8 @@ struct Denial {
 class Access {
  public:
   explicit Access(const MainConfig& config) { apply(config); }
-  void apply(const MainConfig& config);
+  // Whether tokens or their scopes have changed: then who watches must be asked again.
+  bool apply(const MainConfig& config);
 
   // `peer`: the address it comes from. `streams`: the answer is a stream of events. A token is also
   // looked for where SDKs put a provider's key.
@@ -45,6 +46,7 @@ class Access {
     std::string name;
     Scope scope;
     Hash hash;
+    bool operator==(const Token&) const = default;
   };
   struct Rules {
     std::vector<Token> tokens;

@@ -37,9 +37,17 @@ class Findings {
     if (resource_.state == kPaused) paused();
     if (!resource_.reason.empty()) exhausted();
     if (resource_.state == kHeld) held();
+    if (resource_.state == kOpen) held_in_part();
     lowered();
     const bool fails = failing();
-    if (resource_.state == kOpen && !slow_ours() && !fails) slow_theirs();
+    if (resource_.state == kOpen) {
+      const bool congested = waits_long() || refuses();
+      if (!fails && api_is_slow() && (!congested || waits_for_the_api())) {
+        slow_theirs();
+      } else if (congested) {
+        slow_ours();
+      }
+    }
     forgotten();
     ending();
     return std::move(warnings_);
@@ -81,16 +89,24 @@ class Findings {
          "here, or run fewer agents.");
   }
 
+  void held_in_part() {
+    if (resource_.held_in_part < kLongHold) return;
+    warn(Severity::kInfo, "held_in_part",
+         fmt::format("The provider has asked to wait {} more with one model or key; others go on.",
+                     ahead(resource_.held_in_part)),
+         "Its calls go on by themselves. If this comes often, configure the provider's real limits "
+         "of that model here.");
+  }
+
   void lowered() {
     for (const LimitView& limit : resource_.limits) {
       if (!limit.configured || limit.amount >= *limit.configured) continue;
-      const bool pace = limit.scope == "learned";
       warn(Severity::kWarning, "limit_lowered",
-           fmt::format(
-               "The rate is lowered to {} of {} {}{}.", percent(limit.amount / *limit.configured),
-               amount_text(limit.unit, std::llround(*limit.configured)), unit_text(limit.unit),
-               pace ? " a minute after answers of 429; it grows back by a tenth every 30 s"
-                    : " by another daemon of the fleet"),
+           fmt::format("The rate is lowered to {} of {} {} a minute after answers of 429; it grows "
+                       "back by a tenth every 30 s.",
+                       percent(limit.amount / *limit.configured),
+                       amount_text(limit.unit, std::llround(*limit.configured)),
+                       unit_text(limit.unit)),
            "Wait until it has grown back, or run fewer agents. If 429s keep coming, the limits "
            "configured here are above what the provider grants.");
       return;
@@ -118,32 +134,62 @@ class Findings {
     return queue.empty() ? Nanos{0} : now_ - queue.front().since;
   }
 
-  // S3.9: our own congestion.
-  bool slow_ours() {
-    const Nanos longest = longest_wait();
+  // Those who still wait are halfway through, as a rule.
+  Nanos wait() const {
     const auto& admitted = resource_.activity.wait;
-    // Those who still wait are halfway through, as a rule.
-    const Nanos wait = admitted.count >= kCallsMin ? std::max(admitted.mean, longest / 2) : longest;
-    const Nanos upstream = resource_.activity.upstream.mean;
-    const double part = static_cast<double>(wait.count()) /
-                        static_cast<double>(std::max<Nanos>(wait + upstream, Nanos{1}).count());
-    const bool waits = wait >= kCongestedWait && part >= kCongestedPart;
+    const Nanos longest = longest_wait();
+    return admitted.count >= kCallsMin ? std::max(admitted.mean, longest / 2) : longest;
+  }
+  // Where hardly a call has ended, those under way tell how long the API takes.
+  Nanos upstream() const {
+    const auto& ended = resource_.activity.upstream;
+    return few_ended() ? std::max(ended.mean, resource_.activity.in_flight_age) : ended.mean;
+  }
+  bool few_ended() const { return resource_.activity.upstream.count < kCallsMin; }
+
+  bool waits_long() const {
+    const double part = static_cast<double>(wait().count()) /
+                        static_cast<double>(std::max<Nanos>(wait() + upstream(), Nanos{1}).count());
+    return wait() >= kCongestedWait && part >= kCongestedPart;
+  }
+  bool refuses() const {
     const Activity::Counts& minute = resource_.activity.minute;
-    const bool refuses =
-        minute.refused >= kRefusedMin &&
-        static_cast<double>(minute.refused) >= kRefusedPart * static_cast<double>(minute.arrived);
-    if (!waits && !refuses) return false;
+    return minute.refused >= kRefusedMin && static_cast<double>(minute.refused) >=
+                                                kRefusedPart * static_cast<double>(minute.arrived);
+  }
+  bool api_is_slow() const {
+    const Activity::View& activity = resource_.activity;
+    return resource_.upstream_usual && activity.upstream.count + activity.in_flight >= kCallsMin &&
+           upstream() >= kSlowUpstream && times_as_long() >= kSlowerThanUsual;
+  }
+  double times_as_long() const {
+    const Nanos usual = std::max(*resource_.upstream_usual, Nanos{1});
+    return static_cast<double>(upstream().count()) / static_cast<double>(usual.count());
+  }
+  // A slow API keeps its slots taken: who waits for one does not wait for us.
+  bool waits_for_the_api() const {
+    return waits_long() && resource_.binding &&
+           resource_.limits[*resource_.binding].unit == Unit::kSlots;
+  }
+
+  // S3.9: our own congestion.
+  void slow_ours() {
     std::string text;
-    if (waits) {
-      if (admitted.mean >= kCongestedWait) {
-        text = fmt::format("Calls wait {} for quota", span_text(admitted.mean));
-        if (upstream > Nanos{0}) text += fmt::format(" and {} for the API", span_text(upstream));
+    if (waits_long()) {
+      const Nanos admitted = resource_.activity.wait.mean;
+      if (admitted >= kCongestedWait) {
+        text = fmt::format("Calls wait {} for quota", span_text(admitted));
+        if (upstream() > Nanos{0}) {
+          text += fmt::format(" and {} for the API", span_text(upstream()));
+        }
         text += "; ";
       }
       const auto waiting = resource_.activity.waiting;
+      const Nanos longest = longest_wait();
       text += waiting == 0 ? "nobody waits now" : calls_wait(waiting) + " now";
       text += longest > Nanos{0} ? fmt::format(", the longest for {}.", span_text(longest)) : ".";
     } else {
+      const Activity::Counts& minute = resource_.activity.minute;
       text = fmt::format("In the last minute {} of {} calls were refused for lack of quota.",
                          minute.refused, minute.arrived);
     }
@@ -152,9 +198,8 @@ class Findings {
       text += fmt::format(" The limit that binds is {}, {} used.", called(limit),
                           percent(std::min(limit.used, 1.0)));
     }
-    warn(wait >= kCongestedBadly ? Severity::kCritical : Severity::kWarning, "congestion",
+    warn(wait() >= kCongestedBadly ? Severity::kCritical : Severity::kWarning, "congestion",
          std::move(text), congestion_advice());
-    return true;
   }
 
   std::string congestion_advice() const {
@@ -168,6 +213,10 @@ class Findings {
       return taken +
              ": raise max_concurrency if the provider allows more calls at a time, or run "
              "fewer agents.";
+    }
+    if (limit.scope.starts_with("agent ")) {
+      return "It is this agent's own limit: raise it in the provider's file (`agents`), or let the "
+             "agent ask less often.";
     }
     if (limit.configured && limit.amount < *limit.configured) {
       return "It was lowered after answers of 429: wait until it has grown back, or run fewer "
@@ -192,18 +241,20 @@ class Findings {
 
   // S3.9: the API's slowness.
   void slow_theirs() {
-    const auto& upstream = resource_.activity.upstream;
-    if (!resource_.upstream_usual || upstream.count < kCallsMin) return;
-    const auto usual = static_cast<double>(resource_.upstream_usual->count());
-    if (upstream.mean < kSlowUpstream ||
-        static_cast<double>(upstream.mean.count()) < kSlowerThanUsual * usual) {
-      return;
-    }
-    warn(Severity::kWarning, "api_slow",
-         fmt::format("The API takes {}, {:.1f} times as long as in the last hour ({}). Calls wait "
-                     "{} for quota: it is not us.",
-                     span_text(upstream.mean), static_cast<double>(upstream.mean.count()) / usual,
-                     span_text(*resource_.upstream_usual), span_text(resource_.activity.wait.mean)),
+    const std::string compared = fmt::format("{:.1f} times as long as in the last hour ({})",
+                                             times_as_long(), span_text(*resource_.upstream_usual));
+    const std::string takes =
+        few_ended() ? fmt::format(
+                          "Calls have been under way for {} on average, {}, and hardly one has "
+                          "ended in the last minute.",
+                          span_text(upstream()), compared)
+                    : fmt::format("The API takes {}, {}.", span_text(upstream()), compared);
+    const std::string waits =
+        waits_for_the_api()
+            ? fmt::format("Slots stay taken for as long, so calls wait {} for one",
+                          span_text(wait()))
+            : fmt::format("Calls wait {} for quota", span_text(resource_.activity.wait.mean));
+    warn(Severity::kWarning, "api_slow", fmt::format("{} {}: it is not us.", takes, waits),
          "Nothing here makes it faster. Look at the provider's status page, or send work to "
          "another model or provider.");
   }
@@ -281,7 +332,7 @@ void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warning
          .code = "breaker_open",
          .text = fmt::format("Sources of {}{} are not fetched: their server has failed too often.",
                              sources.breakers_open.front(),
-                             others == 0 ? "" : fmt::format(" and {} more domains", others)),
+                             others == 0 ? "" : fmt::format(" and {} more", others)),
          .advice =
              "They are tried again by themselves; `weir sources NAME` shows the last error."});
   }
@@ -313,8 +364,12 @@ void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warning
 std::vector<Warning> diagnose(const LiveView& live) {
   std::vector<Warning> warnings;
   look_at_daemon(live, warnings);
-  for (const ResourceView& resource : live.resources) {
-    std::ranges::move(Findings{resource, live.now}.all(), std::back_inserter(warnings));
+  // By name: how busy they are changes each second, and nobody reads what jumps.
+  std::vector<const ResourceView*> by_name;
+  for (const ResourceView& resource : live.resources) by_name.push_back(&resource);
+  std::ranges::sort(by_name, {}, &ResourceView::name);
+  for (const ResourceView* resource : by_name) {
+    std::ranges::move(Findings{*resource, live.now}.all(), std::back_inserter(warnings));
   }
   if (live.sources) look_at_sources(*live.sources, warnings);
   std::ranges::stable_sort(warnings, std::greater<>{}, &Warning::severity);

@@ -107,6 +107,69 @@ TEST_F(DiagnosisTest, TellsTheTwoApart) {
   }
 }
 
+// S3.9
+TEST_F(DiagnosisTest, WhoWaitsForTheSlotsOfASlowApiDoesNotWaitForUs) {
+  waits(20s, 10s);
+  api().upstream_usual = 1s;
+  binds(limit("slots", Unit::kSlots, 1));
+  EXPECT_EQ(only().code, "api_slow");
+  EXPECT_EQ(only().text,
+            "The API takes 10 s, 10.0 times as long as in the last hour (1 s). Slots stay taken "
+            "for as long, so calls wait 20 s for one: it is not us.");
+  api().upstream_usual = 6s;
+  EXPECT_EQ(codes(), "congestion") << "it is as slow as ever";
+}
+
+// S3.9
+TEST_F(DiagnosisTest, AnApiThatHangsIsSlowThoughNoCallEnds) {
+  api().upstream_usual = 2s;
+  api().activity.in_flight = 4;
+  api().activity.in_flight_age = 90s;
+  EXPECT_EQ(only().code, "api_slow");
+  EXPECT_EQ(
+      only().text,
+      "Calls have been under way for 1 min 30 s on average, 45.0 times as long as in the last "
+      "hour (2 s), and hardly one has ended in the last minute. Calls wait 0 ms for quota: "
+      "it is not us.");
+  binds(limit("slots", Unit::kSlots, 1));
+  api().activity.waiting = 3;
+  api().activity.queue.push_back({.agent = "a", .model = "", .cost = {}, .since = live.now - 95s});
+  EXPECT_EQ(codes(), "api_slow") << "and not our congestion";
+  api().activity.in_flight = 2;
+  api().activity.queue.clear();
+  EXPECT_EQ(codes(), "") << "two calls tell nothing";
+}
+
+TEST_F(DiagnosisTest, LongCallsUnderWayAreNothingWhereOthersEnd) {
+  waits(0s, 2s);
+  api().upstream_usual = 2s;
+  api().activity.in_flight = 10;
+  api().activity.in_flight_age = 90s;
+  EXPECT_EQ(codes(), "");
+}
+
+TEST_F(DiagnosisTest, WarningsStayInPlaceHoweverBusyEachProviderIs) {
+  waits(4s, 1s);
+  live.resources.push_back(api());
+  live.resources[1].name = "b";
+  const auto resources = [&] {
+    std::string names;
+    for (const Warning& warning : diagnose(live)) names += warning.resource + " ";
+    return names;
+  };
+  EXPECT_EQ(resources(), "api b ");
+  std::swap(live.resources[0], live.resources[1]);
+  EXPECT_EQ(resources(), "api b ");
+}
+
+TEST_F(DiagnosisTest, OneKeyThatIsHeldIsNoStandstill) {
+  waits(4s, 1s);
+  api().held_in_part = 40s;
+  EXPECT_EQ(codes(), "congestion, held_in_part");
+  api().held_in_part = 4s;
+  EXPECT_EQ(codes(), "congestion");
+}
+
 TEST_F(DiagnosisTest, AFewCallsTellNothingOfTheApi) {
   waits(0s, 10s, 2);
   api().upstream_usual = 1s;
@@ -272,9 +335,9 @@ TEST_F(DiagnosisTest, WhatIsWrongWithTheDaemonComesFirst) {
   EXPECT_EQ(codes(), "store_away, fleet_away, congestion, breaker_open, sources_failing");
   EXPECT_EQ(diagnose(live)[0].resource, "");
   EXPECT_EQ(diagnose(live)[0].text, "The store does not answer (disk I/O error).");
-  EXPECT_EQ(diagnose(live)[3].text,
-            "Sources of example.com and 1 more domains are not fetched: their server has failed "
-            "too often.");
+  EXPECT_EQ(
+      diagnose(live)[3].text,
+      "Sources of example.com and 1 more are not fetched: their server has failed too often.");
   EXPECT_EQ(diagnose(live)[4].text, "dead and 1 more of 10 sources failed at their last fetch.");
   live.sources->failing = 1;
   EXPECT_EQ(diagnose(live)[4].text, "The source dead failed at its last fetch.");

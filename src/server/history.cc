@@ -22,7 +22,7 @@ std::string pace_text(Amount milli) { return decimal(static_cast<double>(milli) 
 
 }  // namespace
 
-const std::array<History::Column, 14> History::kColumns{{
+const std::array<History::Column, 16> History::kColumns{{
     {"time_ms", [](JsonText& json, const Point& at) { json.number(unix_ms(at.time)); }},
     {"admitted", [](JsonText& json, const Point& at) { json.number(at.admitted); }},
     {"refused", [](JsonText& json, const Point& at) { json.number(at.refused); }},
@@ -31,7 +31,9 @@ const std::array<History::Column, 14> History::kColumns{{
     {"failed", [](JsonText& json, const Point& at) { json.number(at.failed); }},
     {"reduced", [](JsonText& json, const Point& at) { json.number(at.reduced); }},
     {"recovered", [](JsonText& json, const Point& at) { json.number(at.recovered); }},
+    {"waits", [](JsonText& json, const Point& at) { json.number(at.waits); }},
     {"wait_ms", [](JsonText& json, const Point& at) { json.raw(mean_ms(at.waited, at.waits)); }},
+    {"answers", [](JsonText& json, const Point& at) { json.number(at.answers); }},
     {"upstream_ms",
      [](JsonText& json, const Point& at) { json.raw(mean_ms(at.upstream, at.answers)); }},
     {"waiting", [](JsonText& json, const Point& at) { json.number(at.waiting); }},
@@ -228,13 +230,20 @@ std::string History::json(std::string_view resource, Span span) const {
   static const Track kNothing;
   const Track& track = found == tracks_.end() ? kNothing : found->second;
   const Ring& ring = day ? track.day : track.hour;
+  // The long step under way, as one of which more is to come.
+  const bool more = day && track.merged > 0;
+  Point under_way = track.merging;
+  under_way.time += kStep * static_cast<int>(kStepsMerged - track.merged);
 
   JsonText json;
   const Nanos step = day ? kLongStep : kStep;
   json.open('{').key("resource").text(resource).key("step_ms").number(ceil_ms(step));
+  const std::size_t steps = track.hour.count();
+  json.key("until_ms").number(steps == 0 ? 0 : unix_ms(track.hour.at(steps - 1).time));
   for (const Column& column : kColumns) {
     json.key(column.name).open('[');
     for (std::size_t i = 0; i < ring.count(); ++i) column.add(json, ring.at(i));
+    if (more) column.add(json, under_way);
     json.close(']');
   }
   json.key("limits").open('[');
@@ -245,6 +254,7 @@ std::string History::json(std::string_view resource, Span span) const {
     for (std::size_t i = 0; i < ring.count(); ++i) {
       json.raw(decimal(static_cast<double>(used[ring.place(i)])));
     }
+    if (more) json.raw(decimal(static_cast<double>(series.most)));
     json.close(']').close('}');
   }
   json.close(']').close('}');

@@ -77,7 +77,7 @@ class History final : private Alarm {
     std::string_view name;
     void (*add)(JsonText& json, const Point& point);
   };
-  static const std::array<Column, 14> kColumns;
+  static const std::array<Column, 16> kColumns;
 
   using Used = float;  // not a number: there was no such limit
   static constexpr Used kNone = std::numeric_limits<Used>::quiet_NaN();

@@ -66,6 +66,9 @@ TEST_F(HistoryTest, AStepHasWhatHappenedInIt) {
   EXPECT_EQ(column("failed"), "[1]");
   EXPECT_EQ(column("wait_ms"), "[1000]");
   EXPECT_EQ(column("upstream_ms"), "[2000]");
+  EXPECT_EQ(column("waits"), "[2]");
+  EXPECT_EQ(column("answers"), "[2]");
+  EXPECT_EQ(column("until_ms"), "1735689610000");
   EXPECT_EQ(column("waiting"), "[1]");
   EXPECT_EQ(column("in_flight"), "[1]");
   EXPECT_EQ(column("tokens"), "[100]");
@@ -105,6 +108,22 @@ TEST_F(HistoryTest, ALongStepIsTheSumOfTwelveAndOfALimitTheMost) {
   const double most =
       read("api", Span::kDay).at("limits").at(0).at("used").at(0).to_number<double>();
   EXPECT_NEAR(most, 0.9, 0.01);
+}
+
+TEST_F(HistoryTest, TheLongStepUnderWayHasWhatHappenedSoFar) {
+  call("api", 1s, 2s);
+  api()->activity().limited(time.now());
+  (void)pass("api", {}, 900);
+  time.advance_to(SimulatedTime::kStart + 110s);
+  EXPECT_EQ(column("time_ms", Span::kDay), "[1735689720000]")
+      << "its end, two minutes from the start";
+  EXPECT_EQ(column("until_ms", Span::kDay), "1735689710000");
+  EXPECT_EQ(column("limited", Span::kDay), "[1]");
+  EXPECT_EQ(column("answers", Span::kDay), "[1]");
+  EXPECT_EQ(read("api", Span::kDay).at("limits").at(0).at("used").as_array().size(), 1U);
+  time.advance(10s);
+  EXPECT_EQ(column("time_ms", Span::kDay), "[1735689720000]") << "the same one, over";
+  EXPECT_EQ(column("limited", Span::kDay), "[1]");
 }
 
 TEST_F(HistoryTest, LimitsThatComeAndGoAreNullWhereTheyWereNot) {

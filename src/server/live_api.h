@@ -1,7 +1,8 @@
 // What the page reads: GET /v1/live, the same each second as event `live`, GET /v1/history/{name}.
 //
-// Handlers for the Router; safe on any loop. Nothing here is on the path of a decision, and nothing
-// is put together each second unless somebody watches.
+// Handlers for the Router; safe on any loop. Nothing here is on the path of a decision, nor on the
+// timer that wakes waiters if it is given another; nothing is put together each second unless
+// somebody watches.
 #pragma once
 
 #include <functional>

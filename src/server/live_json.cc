@@ -94,9 +94,11 @@ std::string resource_json(const ResourceView& resource, const LiveView& live) {
   resource.domain.empty() ? json.raw("null") : json.text(resource.domain);
   json.key("profile").text(name(resource.profile)).key("state").text(name(resource.state));
   json.key("held_ms").number(paused ? 0 : ceil_ms(resource.held_for));
+  json.key("held_in_part_ms").number(ceil_ms(resource.held_in_part));
   json.key("reason").text(resource.reason);
   json.key("waiting").number(resource.activity.waiting);
-  json.key("in_flight").number(resource.activity.in_flight).key("binding");
+  json.key("in_flight").number(resource.activity.in_flight);
+  json.key("in_flight_age_ms").number(ceil_ms(resource.activity.in_flight_age)).key("binding");
   if (resource.binding) {
     const LimitView& limit = resource.limits[*resource.binding];
     json.open('{').key("limit").text(limit.name).key("unit").text(unit_text(limit.unit));

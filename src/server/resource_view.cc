@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "provider/pattern.h"
 #include "server/binding.h"
 
 namespace weir::server {
@@ -38,6 +39,18 @@ void add_configured(std::vector<LimitView>& limits, const GateMetrics& metrics,
   }
 }
 
+// Those of the agent's own limits that hold it back.
+void add_blocking(std::vector<LimitView>& limits, const std::shared_ptr<Gate>& gate,
+                  const Activity::Queued& first) {
+  if (gate == nullptr) return;
+  for (const LimitStatus& status : gate->metrics().limits) {
+    LimitView limit = limit_view(status, "agent " + first.agent, first.cost);
+    if (limit.blocks_for > Nanos{0} && limits.size() < kLimitsShown) {
+      limits.push_back(std::move(limit));
+    }
+  }
+}
+
 void add_learned(std::vector<LimitView>& limits, Account& account, const Cost& next) {
   for (const LimitStatus& status : account.gate().metrics().limits) {
     LimitView limit = limit_view(status, "learned", next);
@@ -66,23 +79,31 @@ std::vector<std::shared_ptr<Account>> some_accounts(const Resource& resource) {
 
 void look_at_holds(ResourceView& view, Resource& resource, Instant now) {
   using enum ResourceView::State;
-  const auto hold = [&](const GateMetrics& metrics) {
-    if (!metrics.held) return;
+  const auto hold = [&](Nanos span) {
     view.state = kHeld;
-    view.held_for = std::max(view.held_for, metrics.held_for);
+    view.held_for = std::max(view.held_for, span);
   };
-  hold(resource.gate().metrics());
+  if (const GateMetrics metrics = resource.gate().metrics(); metrics.held) hold(metrics.held_for);
   const auto accounts = some_accounts(resource);
   std::size_t closed = 0;
+  std::size_t held = 0;
+  Nanos longest{0};
   for (const auto& account : accounts) {
-    const auto exhaustion = account->exhausted(now);
-    if (!exhaustion) {
-      hold(account->gate().metrics());
-      continue;
+    if (const auto exhaustion = account->exhausted(now)) {
+      ++closed;
+      view.reason = exhaustion->reason;
+      view.reason_for = exhaustion->until - now;
+    } else if (const GateMetrics metrics = account->gate().metrics(); metrics.held) {
+      ++held;
+      longest = std::max(longest, metrics.held_for);
     }
-    ++closed;
-    view.reason = exhaustion->reason;
-    view.reason_for = exhaustion->until - now;
+  }
+  // There are also accounts that nobody uses any more, so those who call tell whether others go.
+  const bool nobody_goes = view.activity.waiting > 0 && view.activity.in_flight == 0;
+  if (held > 0 && (held + closed == accounts.size() || nobody_goes)) {
+    hold(longest);
+  } else {
+    view.held_in_part = longest;
   }
   if (closed > 0 && closed == accounts.size()) {
     view.state = kExhausted;
@@ -105,16 +126,20 @@ std::string_view name(ResourceView::State state) {
   return "unknown";
 }
 
-std::vector<LimitView> limits_of(Resource& resource, const Cost& next) {
+std::vector<LimitView> limits_of(Resource& resource, const Activity::Queued* first) {
   std::vector<LimitView> limits;
   const auto config = resource.config();
+  const Cost next = first == nullptr ? Cost::call() : first->cost;
+  const ModelConfig* own = first == nullptr ? nullptr : most_specific(config->models, first->model);
   add_configured(limits, resource.gate().metrics(), &config->limits, "provider", next);
   for (const auto& [pattern, gate] : resource.model_gates()) {
     const auto model = std::ranges::find(config->models, pattern, &ModelConfig::pattern);
+    const bool passes = first == nullptr || (own != nullptr && own->pattern == pattern);
     add_configured(limits, gate->metrics(),
                    model == config->models.end() ? nullptr : &model->limits, "model " + pattern,
-                   next);
+                   passes ? next : Cost{});
   }
+  if (first != nullptr) add_blocking(limits, resource.agent_gate(first->agent), *first);
   for (const auto& account : some_accounts(resource)) add_learned(limits, *account, next);
   return limits;
 }
@@ -124,7 +149,7 @@ ResourceView view_of(Resource& resource, Instant now) {
   ResourceView view{.name = config->name, .domain = config->domain, .profile = config->profile};
   view.activity = resource.activity().view(now);
   const auto& queue = view.activity.queue;
-  view.limits = limits_of(resource, queue.empty() ? Cost::call() : queue.front().cost);
+  view.limits = limits_of(resource, queue.empty() ? nullptr : &queue.front());
   look_at_holds(view, resource, now);
   const auto longest = std::ranges::max_element(view.limits, {}, [](const LimitView& limit) {
     return std::pair{limit.blocks_for, limit.used};

@@ -13,7 +13,7 @@ namespace weir::server {
 struct LimitView {
   std::string name;
   Unit unit = Unit::kRequests;
-  std::string scope;  // "provider", "model claude-opus-*", "learned"
+  std::string scope;  // "provider", "model claude-opus-*", "agent planner-1", "learned"
   // Of micro_usd: micro-dollars. Fractions are of a pace alone.
   double amount = 0;
   Nanos period{0};  // 0: slots
@@ -35,6 +35,7 @@ struct ResourceView {
   Profile profile = Profile::kGeneric;
   State state = State::kOpen;
   Nanos held_for{0};        // Nanos::max() for a pause
+  Nanos held_in_part{0};    // some model or key, while others go on
   std::string reason = {};  // why an account is exhausted; unless all are, the state is another
   Nanos reason_for{0};      // and when it is asked again
   std::vector<LimitView> limits = {};
@@ -50,7 +51,9 @@ std::string_view name(ResourceView::State state);
 inline constexpr std::size_t kLimitsShown = 24;
 // Of a provider's accounts at most so many are looked at.
 inline constexpr std::size_t kAccountsSeen = 256;
-std::vector<LimitView> limits_of(Resource& resource, const Cost& next = Cost::call());
+// `first`: who waits longest, if anybody. Limits of its agent that hold it back are then among
+// them, and those of other models do not block it.
+std::vector<LimitView> limits_of(Resource& resource, const Activity::Queued* first = nullptr);
 
 ResourceView view_of(Resource& resource, Instant now);
 

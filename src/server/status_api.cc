@@ -339,14 +339,19 @@ void StatusApi::put_resource(const HttpRequest& http, Responder& responder) {
 
   const auto known = parts_.resources.find(name);
   ProviderConfig config = known != nullptr ? *known->config() : ProviderConfig{};
+  const std::vector<LimitConfig> before = config.limits;
   config.name = name;
-  config.limits = std::move(*limits);
+  config.limits = *limits;
   const auto changed = parts_.resources.put(std::move(config));
   if (!changed) {
     const int status = changed.error() == Errc::kClosed ? 503 : 400;
     return responder.error(status, weir::name(changed.error().code), changed.error().message);
   }
-  note(http.client.name, known != nullptr ? "limits changed" : "resource added", name);
+  if (known == nullptr) {
+    note(http.client.name, "resource added", name);
+  } else {
+    note_limits(http.client.name, name, before, *limits);
+  }
   JsonText json;
   add_resource(json, **changed, true);
   responder.reply({.status = known != nullptr ? 200 : 201, .body = json.str()});
@@ -394,6 +399,31 @@ void StatusApi::reload(const HttpRequest& http, Responder& responder) {
 void StatusApi::note(std::string_view client, std::string_view what, std::string_view resource) {
   parts_.log.info(what, {{"resource", resource}, {"by", client}});
   tell(client, what, resource);
+}
+
+// Amounts that have changed are told one by one, any other change as such.
+void StatusApi::note_limits(std::string_view client, std::string_view resource,
+                            const std::vector<LimitConfig>& before,
+                            const std::vector<LimitConfig>& after) {
+  const auto named = [](const LimitConfig& limit) { return limit.spec.name; };
+  const auto amount = [](const LimitConfig& limit) { return limit.spec.amount; };
+  if (!std::ranges::equal(before, after, {}, named, named) ||
+      std::ranges::equal(before, after, {}, amount, amount)) {
+    return note(client, "limits changed", resource);
+  }
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const LimitSpec& spec = after[i].spec;
+    if (spec.amount == before[i].spec.amount) continue;
+    const std::string from = amount_text(spec.unit, before[i].spec.amount);
+    const std::string to = amount_text(spec.unit, spec.amount);
+    parts_.log.info(
+        "limit changed",
+        {{"resource", resource}, {"limit", spec.name}, {"from", from}, {"to", to}, {"by", client}});
+    JsonText json;
+    json.key("what").text("limit changed").key("resource").text(resource).key("by").text(client);
+    json.key("limit").text(spec.name).key("from").raw(from).key("to").raw(to);
+    parts_.events.publish("operated", json.str());
+  }
 }
 
 void StatusApi::tell(std::string_view client, std::string_view what, std::string_view resource) {

@@ -77,6 +77,8 @@ class StatusApi {
   // What an operator has done: for the log and for who watches, or for these alone.
   void note(std::string_view client, std::string_view what, std::string_view resource);
   void tell(std::string_view client, std::string_view what, std::string_view resource);
+  void note_limits(std::string_view client, std::string_view resource,
+                   const std::vector<LimitConfig>& before, const std::vector<LimitConfig>& after);
 
   Parts parts_;
   const Instant started_;
