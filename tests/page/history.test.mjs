@@ -69,9 +69,44 @@ test('a day is on the screen within half a second', async (t) => {
   assert.ok(median(loads) <= 500, `${loads} ms`);
 
   await page.getByTestId('span-24h').click();
-  await page.getByRole('img', { name: /Mean time of a call, 14:\d\d to 14:\d\d/ }).waitFor();
+  await page.getByRole('img', { name: day_chart }).waitFor();
   await page.getByTestId('span-1h').click();
   await page.getByRole('img', { name: /Mean time of a call, 1[23]:\d\d to 1[34]:\d\d/ }).waitFor();
+});
+
+const day_chart = /Mean time of a call, 14:\d\d to 14:\d\d/;
+
+test('a day to which points were added is the day as it is read anew', async (t) => {
+  const { url } = await daemon;
+  const day = async () => {
+    const page = await h.open(t, `${url}/#/provider/anthropic`);
+    await page.getByTestId('span-24h').click();
+    await page.getByRole('img', { name: day_chart }).waitFor();
+    return page;
+  };
+  const drawn = (page) =>
+    page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.ariaLabel).join('\n'));
+  const page = await day();
+  const permits = [];
+  for (let i = 0; i < 4; ++i) {
+    const call = { resource: 'anthropic', hold_ms: 600_000 };
+    permits.push((await h.post({ url }, '/v1/acquire', call)).body.permit);
+  }
+  await (await daemon).pass(130);
+  const path = '/v1/history/anthropic?span=24h';
+  await h.eventually(async () => {
+    await (await daemon).pass(1);
+    const { body } = await h.post({ url }, path, undefined, { method: 'GET' });
+    return body.until_ms === body.time_ms.at(-1);
+  }, 'a step has ended', 15_000);
+  // Many answers of long calls and no admission, then many admissions.
+  for (const id of permits) {
+    await h.post({ url }, `/v1/permits/${id}`, undefined, { method: 'DELETE' });
+  }
+  await (await daemon).pass(10);
+  await (await daemon).step(20);
+  const anew = await drawn(await day());
+  await h.eventually(async () => (await drawn(page)) === anew, `${anew}`);
 });
 
 // S3.9

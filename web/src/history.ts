@@ -10,32 +10,37 @@ export const kSteps: Record<Span, number> = { "1h": 360, "24h": 720 };
  * is full. Returns false if the point is not newer than what is there.
  */
 export function append(history: History, point: Point, steps: number): boolean {
-  const last = history.time_ms.at(-1);
-  const long = history.step_ms > kPointMs;
-  if (last !== undefined && point.time_ms <= last) {
-    if (!long || point.time_ms <= last - history.step_ms) return false;
-    fold(history, point);
+  if (point.time_ms <= history.until_ms) return false;
+  history.until_ms = point.time_ms;
+  const longer = history.step_ms - kPointMs;
+  const last = history.time_ms.at(-1) ?? 0;
+  if (longer > 0 && point.time_ms < last + kPointMs / 2) {
+    fold(history, point); // the last of a step may be late by some milliseconds
     return true;
   }
-  history.time_ms.push(long ? point.time_ms - kPointMs + history.step_ms : point.time_ms);
+  history.time_ms.push(point.time_ms + longer);
   for (const key of kCounts) history[key].push(point[key]);
   for (const key of kLargest) history[key].push(point[key]);
-  for (const key of kMeans) history[key].push(point[key]);
+  for (const [key] of kMeans) history[key].push(point[key]);
   pushLimits(history, point);
   while (history.time_ms.length > steps) shift(history);
   return true;
 }
 
+/** Of means and the counts behind them; null where nothing was counted. */
+export function mean(means: (number | null)[], counts: number[]): number | null {
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const sum = means.reduce<number>((sum, mean, at) => sum + (mean ?? 0) * (counts[at] ?? 0), 0);
+  return all === 0 ? null : sum / all;
+}
+
 function fold(history: History, point: Point): void {
   const at = history.time_ms.length - 1;
-  const before = history.admitted[at] ?? 0;
-  const all = before + point.admitted;
-  for (const key of kMeans) {
-    const mean = point[key];
-    const old = history[key][at] ?? null;
-    if (mean === null) continue;
-    history[key][at] =
-      old === null || all === 0 ? mean : (old * before + mean * point.admitted) / all;
+  for (const [key, counts] of kMeans) {
+    history[key][at] = mean(
+      [history[key][at] ?? null, point[key]],
+      [history[counts][at] ?? 0, point[counts]],
+    );
   }
   for (const key of kCounts) history[key][at] = (history[key][at] ?? 0) + point[key];
   for (const key of kLargest) history[key][at] = Math.max(history[key][at] ?? 0, point[key]);
@@ -64,6 +69,6 @@ function shift(history: History): void {
   history.time_ms.shift();
   for (const key of kCounts) history[key].shift();
   for (const key of kLargest) history[key].shift();
-  for (const key of kMeans) history[key].shift();
+  for (const [key] of kMeans) history[key].shift();
   for (const limit of history.limits) limit.used.shift();
 }

@@ -120,7 +120,7 @@ export interface Live {
 
 export type Span = "1h" | "24h";
 
-// Columns of counts, and of means that are null where nothing happened.
+// Columns of counts, and of means (null where nothing happened) with the counts behind them.
 export const kCounts = [
   "admitted",
   "refused",
@@ -131,17 +131,24 @@ export const kCounts = [
   "recovered",
   "tokens",
   "usd",
+  "waits",
+  "answers",
 ] as const;
 export const kLargest = ["waiting", "in_flight"] as const;
-export const kMeans = ["wait_ms", "upstream_ms"] as const;
+export const kMeans = [
+  ["wait_ms", "waits"],
+  ["upstream_ms", "answers"],
+] as const;
 
 type Counts = (typeof kCounts)[number] | (typeof kLargest)[number];
-type Means = (typeof kMeans)[number];
+type Means = (typeof kMeans)[number][0];
 
 export type History = Record<Counts, number[]> &
   Record<Means, (number | null)[]> & {
     resource: string;
     step_ms: number;
+    /** The time of the newest point that is in it; the last step may end later. */
+    until_ms: number;
     time_ms: number[];
     limits: (LimitName & { used: (number | null)[] })[];
   };

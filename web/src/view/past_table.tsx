@@ -1,14 +1,10 @@
 // The charts as text, a row for each twelfth or so of the time span.
 import { clock, count, percent, span } from "../format";
+import { mean } from "../history";
 import type { History } from "../wire";
 import { Columns } from "./columns";
 
 const kRows = 12;
-
-function mean(values: (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((all, v) => all + v, 0) / known.length;
-}
 
 function sum(values: number[]): number {
   return values.reduce((all, value) => all + value, 0);
@@ -37,22 +33,24 @@ export function PastTable({ data }: { data: History }) {
           />
           <tbody>
             {rows.map((end) => {
-              const from = Math.max(0, end - step);
+              const part = <T,>(column: T[]) => column.slice(Math.max(0, end - step), end);
               return (
                 <tr key={data.time_ms[end - 1]}>
                   <th scope="row">{clock(data.time_ms[end - 1] ?? 0)}</th>
                   {data.limits.map(({ scope, name, used }) => (
                     <td class="number" key={scope + name}>
-                      {percent(most(used.slice(from, end)))}
+                      {percent(most(part(used)))}
                     </td>
                   ))}
-                  <td class="number">{span(mean(data.wait_ms.slice(from, end)))}</td>
-                  <td class="number">{span(mean(data.upstream_ms.slice(from, end)))}</td>
-                  <td class="number">{count(most(data.waiting.slice(from, end)))}</td>
-                  <td class="number">{count(most(data.in_flight.slice(from, end)))}</td>
-                  <td class="number">{count(sum(data.admitted.slice(from, end)))}</td>
-                  <td class="number">{count(sum(data.refused.slice(from, end)))}</td>
-                  <td class="number">{count(sum(data.limited.slice(from, end)))}</td>
+                  <td class="number">{span(mean(part(data.wait_ms), part(data.waits)))}</td>
+                  <td class="number">
+                    {span(mean(part(data.upstream_ms), part(data.answers)))}
+                  </td>
+                  <td class="number">{count(most(part(data.waiting)))}</td>
+                  <td class="number">{count(most(part(data.in_flight)))}</td>
+                  <td class="number">{count(sum(part(data.admitted)))}</td>
+                  <td class="number">{count(sum(part(data.refused)))}</td>
+                  <td class="number">{count(sum(part(data.limited)))}</td>
                 </tr>
               );
             })}
