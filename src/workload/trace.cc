@@ -52,11 +52,23 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The text up to `end`, which it loses together with it.
-std::string_view take_until(std::string_view& text, char end) {
-  const std::string_view taken = text.substr(0, text.find(end));
+// The text up to the end of the line, which it loses together with it.
+std::string_view take_line(std::string_view& text) {
+  const std::string_view taken = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(taken.size() + 1, text.size()));
   return taken;
+}
+
+// Where the first field of a row ends: a comma inside quotes is part of it.
+std::size_t field_end(std::string_view row) {
+  const std::size_t first = row.find_first_not_of(" \t");
+  const bool in_quotes = first != row.npos && row[first] == '"';
+  bool inside = false;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (in_quotes && row[i] == '"') inside = !inside;
+    if (row[i] == ',' && !inside) return i;
+  }
+  return row.npos;
 }
 
 template <class Number>
@@ -74,9 +86,11 @@ std::optional<Nanos> seconds_of(std::string_view text, double scale) {
   return Nanos{std::llround(seconds * 1e9)};
 }
 
-// "2023-11-16 18:15:46.6805900", with a T between and a Z behind if you like.
+// "2023-11-16 18:15:46.6805900", with a T between and Z or +00:00 behind if you like.
 std::optional<Nanos> calendar_of(std::string_view text) {
-  if (text.ends_with('Z')) text.remove_suffix(1);
+  for (const std::string_view utc : {"Z", "+00:00"}) {
+    if (text.ends_with(utc)) text.remove_suffix(utc.size());
+  }
   if (text.size() < 19 || text[4] != '-' || text[7] != '-' ||
       (text[10] != ' ' && text[10] != 'T') || text[13] != ':' || text[16] != ':') {
     return {};
@@ -123,7 +137,7 @@ class CsvReader {
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     while (!text.empty() && mistakes_.size() < kMistakesMax) {
       ++line_;
-      const std::string_view row = take_until(text, '\n');
+      const std::string_view row = take_line(text);
       line_start_ = row.data();
       column_ = 1;
       if (const auto shown = trimmed(row); shown.empty() || shown.front() == '#') continue;
@@ -150,14 +164,20 @@ class CsvReader {
     added.message = std::move(message);
   }
 
-  std::string_view next_field(std::string_view& row) {
-    column_ = static_cast<int>(row.data() - line_start_) + 1;
-    return trimmed(take_until(row, ','));
+  // What is left of a row: nothing after its last field, which may be empty.
+  using Rest = std::optional<std::string_view>;
+
+  std::string_view next_field(Rest& rest) {
+    column_ = static_cast<int>(rest->data() - line_start_) + 1;
+    const std::size_t end = field_end(*rest);
+    const std::string_view field = trimmed(rest->substr(0, end));
+    rest = end == rest->npos ? Rest{} : rest->substr(end + 1);
+    return field;
   }
 
-  bool read_header(std::string_view row) {
+  bool read_header(Rest row) {
     bool time = false, input = false, output = false;
-    while (!row.empty()) {
+    while (row) {
       if (columns_.size() == kColumnsMax) {
         mistake("", fmt::format("more than {} columns", kColumnsMax));
         return false;
@@ -187,18 +207,18 @@ class CsvReader {
     return false;
   }
 
-  void read_row(std::string_view row) {
+  void read_row(Rest row) {
     TracedCall call;
     const std::size_t mistakes = mistakes_.size();
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (row.empty()) {
+      if (!row) {
         mistake("", fmt::format("{} fields where the header has {}", i, columns_.size()));
         return;
       }
       const std::string_view field = next_field(row);
       if (columns_[i]) read_field(*columns_[i], names_[i], field, call);
     }
-    if (!row.empty()) {
+    if (row) {
       next_field(row);
       mistake("", "more fields than the header has");
     }

@@ -42,8 +42,8 @@ inline constexpr Amount kTraceTokensMax = 100'000'000;
 //   input     input_tokens, prompt_tokens, contexttokens
 //   output    output_tokens, completion_tokens, generatedtokens
 //   agent     agent; optional
-// Lines that begin with # are comments. Calls need not be in order. A field may stand in quotes,
-// but may not hold a comma. Fails with at most 20 mistakes.
+// Lines that begin with # are comments. Calls need not be in order. A field in double quotes may
+// hold commas, but no end of a line. Fails with at most 20 mistakes.
 std::expected<Trace, Mistakes> parse_csv(std::string_view text, std::string file);
 
 // A small piece of the Azure LLM inference trace of 2023 (traces/README.md).

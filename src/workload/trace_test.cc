@@ -36,6 +36,49 @@ TEST(TraceTest, ReadsWhatAzurePublishes) {
   EXPECT_TRUE(trace->agents.empty());
 }
 
+TEST(TraceTest, ReadsTheZoneOfAzuresTraceOf2024) {
+  const auto trace = parse_csv(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+      "2024-05-10 00:00:00.009930+00:00,2162,5\n"
+      "2024-05-10T00:00:01Z,2399,6\n"
+      "2024-05-10 00:00:02+00:00,1,2\n",
+      "t.csv");
+  ASSERT_TRUE(trace) << trace.error()[0].text();
+  EXPECT_EQ(trace->calls[1].at, 990'070us);
+  EXPECT_EQ(trace->span(), 1'990'070us);
+  EXPECT_EQ(mistakes_of("timestamp,prompt_tokens,completion_tokens\n"
+                        "2024-05-10 00:00:00+02:00,1,1\n"),
+            "t.csv:2:1: timestamp: \"2024-05-10 00:00:00+02:00\" is not a time\n");
+}
+
+TEST(TraceTest, TheLastFieldMayBeEmptyWhicheverEndALineHas) {
+  for (const std::string end : {"\n", "\r\n"}) {
+    const auto trace = parse_csv("time_s,input_tokens,output_tokens,note" + end + "0,1,2," + end +
+                                     "1,3,4,x" + end + "2,5,6,",
+                                 "t.csv");
+    ASSERT_TRUE(trace) << trace.error()[0].text();
+    EXPECT_EQ(trace->calls.size(), 3U);
+    EXPECT_EQ(mistakes_of("time_s,input_tokens,output_tokens" + end + "0,1," + end),
+              "t.csv:2:5: output_tokens: \"\" is not a number of tokens from 0 to 100000000\n");
+    EXPECT_EQ(mistakes_of("time_s,input_tokens,output_tokens" + end + "0,1,2," + end),
+              "t.csv:2:7: more fields than the header has\n");
+  }
+}
+
+TEST(TraceTest, ACommaInsideQuotesEndsNoField) {
+  const auto trace = parse_csv(
+      "agent,time_s,\"input_tokens\",output_tokens,note\n"
+      "\"a, b\",0,1,2,\"c, \"\"d, e\"\"\"\n"
+      " \"a, b\" ,1,3,4,5\" wide\n",
+      "t.csv");
+  ASSERT_TRUE(trace) << trace.error()[0].text();
+  EXPECT_EQ(trace->agents, std::vector<std::string>{"a, b"});
+  EXPECT_EQ(trace->calls[1].output_tokens, 4);
+  EXPECT_EQ(mistakes_of("time_s,input_tokens,output_tokens\n\"0,1,2\n"),
+            "t.csv:2:1: time_s: \"\"0,1,2\" is not a time\n"
+            "t.csv:2:1: 1 fields where the header has 3\n");
+}
+
 TEST(TraceTest, ReadsMillisecondsAndAgentsInAnyOrder) {
   const auto trace = parse_csv(
       "# a comment\n"
