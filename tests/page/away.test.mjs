@@ -36,3 +36,84 @@ test('says that live data stopped when the daemon hangs', async (t) => {
   }
   await h.live(page);
 });
+
+const steady = async (t) =>
+  h.Weir.start(t, [
+    h.provider('steady', await h.fake_provider(t), { limit: 300, period: '1m' }),
+  ]);
+
+const asked = (page, path) => page.requests.filter(({ url }) => url.includes(path)).length;
+
+// As if the reader went to another tab, or came back.
+const look = (page, looks) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, value: hidden });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, !looks);
+
+test('a tab that nobody has seen for a minute gives its connection back', async (t) => {
+  const weir = await steady(t);
+  const page = await h.open(t, 'about:blank');
+  await page.clock.install();
+  await page.goto(`${weir.url}/#/provider/steady`);
+  await h.live(page);
+  const closed = page.waitForEvent('requestfailed', (sent) => sent.url().includes('/v1/events'));
+  await look(page, false);
+  await page.clock.fastForward(61_000);
+  await closed;
+  await page.clock.runFor(30_000);
+  assert.equal(asked(page, '/v1/events'), 1);
+  assert.equal(await page.title(), 'steady · Weir', 'nothing is wrong');
+
+  await h.call(weir, 'steady', 'planner-1');
+  await h.post(weir, '/v1/resources/steady/pause');
+  const before = asked(page, '/v1/history');
+  await look(page, true);
+  await h.live(page);
+  await h.reads(page.getByTestId('agents'), /planner-1/);
+  await h.reads(page.getByTestId('log'), /paused steady/);
+  assert.equal(asked(page, '/v1/events'), 2);
+  assert.equal(asked(page, '/v1/history'), before + 1);
+});
+
+test('says why the daemon refuses to send', async (t) => {
+  const weir = await steady(t);
+  const end = new AbortController();
+  t.after(() => end.abort());
+  const watch = () => fetch(`${weir.url}/v1/events`, { signal: end.signal });
+  await Promise.all(Array.from({ length: 100 }, watch));
+  const page = await h.open(t, weir.url);
+  await h.reads(
+    page.getByTestId('silence'),
+    /nothing since \d\d:\d\d:\d\d: there are as many event streams as are allowed\./,
+  );
+  end.abort();
+  await h.live(page);
+});
+
+test('what was missed is read again, but not all the time', async (t) => {
+  const weir = await steady(t);
+  const page = await h.open(t, 'about:blank');
+  await page.clock.install();
+  await page.addInitScript(() => {
+    const real = fetch;
+    const body = new ReadableStream({
+      start: (stream) => {
+        const missed = new TextEncoder().encode('event: missed\ndata: {"count":1}\n\n');
+        window.miss = () => stream.enqueue(missed);
+      },
+    });
+    window.fetch = (path, init) =>
+      path.startsWith('v1/events') ? Promise.resolve(new Response(body)) : real(path, init);
+  });
+  await page.goto(weir.url);
+  await page.getByTestId('gauge').waitFor();
+  assert.equal(asked(page, '/v1/news'), 1);
+  await page.evaluate(() => window.miss());
+  await h.eventually(() => asked(page, '/v1/news') === 2, 'read at once');
+  for (let i = 0; i < 3; ++i) await page.evaluate(() => window.miss());
+  await page.clock.runFor(8_000);
+  assert.equal(asked(page, '/v1/news'), 2);
+  await page.clock.runFor(2_000);
+  await h.eventually(() => asked(page, '/v1/news') === 3, 'and once for all others');
+});

@@ -78,6 +78,20 @@ test('what the daemon refuses is said in the dialog', async (t) => {
   assert.deepEqual(await weir.get('/v1/resources/paid'), before);
 });
 
+test('a daemon that does not answer is not waited for without end', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  await h.live(page);
+  await page.evaluate(() => {
+    const real = AbortSignal.timeout;
+    AbortSignal.timeout = (ms) => real.call(AbortSignal, ms / 100);
+  });
+  await page.route('**/pause', () => {}); // never answered
+  await page.getByTestId('pause').click();
+  await page.getByTestId('dialog-confirm').click();
+  await h.reads(page.getByTestId('dialog-problem'), /has not answered for 15 s/);
+});
+
 test('an operator pauses, drains and resumes, each after a question', async (t) => {
   const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, `${weir.url}/#/provider/paid`);

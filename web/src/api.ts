@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { Problem } from "./wire";
 
 const kToken = "weir.token";
+const kPatience = 15_000;
 
 /** Set when the daemon wants a token that it was not given: why, in a sentence. */
 export const tokenWanted = signal<string | null>(null);
@@ -27,16 +28,20 @@ export function setToken(token: string): void {
   tokenWanted.value = null;
 }
 
-/** Sends a request; throws a Refusal unless the answer is a success. */
+/**
+ * Sends a request; throws a Refusal unless the answer is a success. Without a signal of its own it
+ * has kPatience for the whole answer.
+ */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
   const token = sessionStorage.getItem(kToken);
   const headers = new Headers(init.headers);
   if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+  const signal = init.signal ?? AbortSignal.timeout(kPatience);
   let answer: Response;
   try {
-    answer = await fetch(path, { ...init, headers, cache: "no-store" });
+    answer = await fetch(path, { ...init, headers, signal, cache: "no-store" });
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (signal.aborted) throw error;
     throw new Refusal(0, "The daemon does not answer.");
   }
   if (answer.ok) return answer;
@@ -73,5 +78,8 @@ async function problemOf(answer: Response): Promise<string> {
 }
 
 export function reasonOf(error: unknown): string {
+  if (error instanceof DOMException && error.name === "TimeoutError") {
+    return `The daemon has not answered for ${kPatience / 1000} s.`;
+  }
   return error instanceof Error ? error.message : String(error);
 }

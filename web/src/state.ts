@@ -9,6 +9,7 @@ import type { History, Live, News, Point, Scope, Span } from "./wire";
 const kNewsMax = 200;
 const kOrderMax = 2_000;
 const kStale = 3_500;
+const kCatchUpEach = 10_000;
 const kWatched =
   "live,point,operated,store,fleet,expired,limited,reduced,recovered,reclaimed,source";
 
@@ -19,6 +20,10 @@ export const news = signal<News[]>([]);
 export const trouble = signal<string | null>(null);
 /** Since when nothing was heard, by this machine's clock; null while data comes. */
 export const silentSince = signal<number | null>(null);
+/** What the daemon said when it refused to send. */
+export const silentWhy = signal<string | null>(null);
+/** Whether nobody looks, so that nothing is read. */
+export const resting = signal(false);
 /** Counts events of sources, for lists that want to be read again. */
 export const sourcesChanged = signal(0);
 
@@ -45,11 +50,16 @@ export const history = signal<{ data: History; version: number } | null>(null);
 let lastHeard = 0;
 let staleTimer = 0;
 
+function expectData(): void {
+  clearTimeout(staleTimer);
+  staleTimer = window.setTimeout(() => (silentSince.value = lastHeard), kStale);
+}
+
 function heard(): void {
   lastHeard = Date.now();
   silentSince.value = null;
-  clearTimeout(staleTimer);
-  staleTimer = window.setTimeout(() => (silentSince.value = lastHeard), kStale);
+  silentWhy.value = null;
+  expectData();
 }
 
 function onEvent(type: string, data: string): void {
@@ -57,11 +67,11 @@ function onEvent(type: string, data: string): void {
   if (type === "live") {
     live.value = body as Live;
     heard();
+    if (trouble.value !== null) void readLive();
   } else if (type === "point") {
     onPoints((body as { points: Point[] }).points);
   } else if (type === "missed") {
-    void readNews();
-    readSelectedHistory();
+    catchUpSoon();
   } else {
     if (type === "source") sourcesChanged.value += 1;
     news.value = [...news.value, { ...(body as News), type }].slice(-kNewsMax);
@@ -78,11 +88,11 @@ function onPoints(points: Point[]): void {
 }
 
 async function readLive(): Promise<void> {
+  trouble.value = null;
   try {
     const first = await get<Live>("v1/live");
     live.value = first;
     scope.value = first.scope ?? "read";
-    trouble.value = null;
     heard();
   } catch (error) {
     if (tokenWanted.value === null) trouble.value = reasonOf(error);
@@ -115,6 +125,23 @@ function readSelectedHistory(): void {
   if (selected.value !== null) void readHistory(selected.value, timeSpan.value);
 }
 
+let caughtUpAt = 0;
+let catchUpTimer = 0;
+
+/** What was missed is read again. */
+function catchUp(): void {
+  caughtUpAt = Date.now();
+  void readNews();
+  readSelectedHistory();
+  sourcesChanged.value += 1;
+}
+
+/** Now, or when the last time is long enough ago. */
+function catchUpSoon(): void {
+  clearTimeout(catchUpTimer);
+  catchUpTimer = window.setTimeout(catchUp, caughtUpAt + kCatchUpEach - Date.now());
+}
+
 let stop = () => {};
 
 /** Begins, or begins again with another token. */
@@ -126,16 +153,23 @@ export function start(): void {
   stop = watch(`v1/events?only=${kWatched}`, {
     event: onEvent,
     open: () => {
-      // What was missed while the stream was away is read again.
       if (opened || trouble.value !== null) {
         void readLive();
-        void readNews();
-        readSelectedHistory();
+        catchUp();
       }
       opened = true;
     },
-    lost: () => {
+    lost: (why) => {
+      silentWhy.value = why;
       if (lastHeard > 0) silentSince.value = lastHeard;
+    },
+    rest: () => {
+      resting.value = true;
+      clearTimeout(staleTimer);
+    },
+    wake: () => {
+      resting.value = false;
+      expectData();
     },
   });
 }

@@ -4,10 +4,16 @@ import { Refusal, send } from "./api";
 export interface Listener {
   event(type: string, data: string): void;
   open(): void;
-  lost(): void;
+  /** It broke and is tried again; `why` if the daemon refused, in its words. */
+  lost(why: string | null): void;
+  /** Nobody looks: it was closed. */
+  rest(): void;
+  /** Somebody looks again: it is opened. */
+  wake(): void;
 }
 
 const kSilenceMax = 10_000; // the daemon speaks each second
+const kHiddenMax = 60_000; // a browser has six connections to a host, for all its tabs
 const kBackoffMin = 500;
 const kBackoffMax = 10_000;
 
@@ -34,36 +40,67 @@ export class Events {
   }
 }
 
-/** Watches `path` until the returned function is called; comes back when the stream breaks. */
+/**
+ * Watches `path` until the returned function is called; comes back when the stream breaks. While
+ * nobody has seen the tab for a minute there is no stream.
+ */
 export function watch(path: string, listener: Listener): () => void {
   let ended = false;
+  let resting = false;
+  let restTimer = 0;
   let current = new AbortController();
   let backoff = kBackoffMin;
   let wake = () => {};
+  const pause = (ms: number | null) =>
+    new Promise<void>((resolve) => {
+      wake = resolve;
+      if (ms !== null) setTimeout(resolve, ms);
+    });
 
   const run = async () => {
     while (!ended) {
+      if (resting) {
+        await pause(null);
+        continue;
+      }
+      let why: string | null = null;
       current = new AbortController();
       try {
         await read(path, listener, current, () => (backoff = kBackoffMin));
       } catch (error) {
         if (error instanceof Refusal && (error.status === 401 || error.status === 403)) return;
+        if (error instanceof Refusal && error.status > 0) why = error.message;
       }
-      if (ended) return;
-      listener.lost();
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-        setTimeout(resolve, backoff * (0.75 + Math.random() / 2));
-      });
+      if (ended || resting) continue;
+      listener.lost(why);
+      await pause(backoff * (0.75 + Math.random() / 2));
       backoff = Math.min(backoff * 2, kBackoffMax);
     }
   };
   const online = () => wake();
+  const seen = () => {
+    clearTimeout(restTimer);
+    if (document.hidden) {
+      restTimer = window.setTimeout(() => {
+        resting = true;
+        current.abort();
+        listener.rest();
+      }, kHiddenMax);
+    } else if (resting) {
+      resting = false;
+      listener.wake();
+      wake();
+    }
+  };
   addEventListener("online", online);
+  document.addEventListener("visibilitychange", seen);
+  seen();
   void run();
   return () => {
     ended = true;
     removeEventListener("online", online);
+    document.removeEventListener("visibilitychange", seen);
+    clearTimeout(restTimer);
     current.abort();
     wake();
   };

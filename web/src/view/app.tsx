@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { tokenWanted } from "../api";
 import { route } from "../route";
-import { live, resources, selected, silentSince, trouble } from "../state";
+import { live, resources, resting, selected, silentSince, trouble } from "../state";
 import { NoProviders, Waiting } from "./empty";
 import { Daemon, Header } from "./header";
 import { Log } from "./log";
@@ -17,6 +17,7 @@ function titleOf(): string {
   const warnings = live.value?.warnings.filter((w) => w.severity !== "info").length ?? 0;
   const at = route.value;
   const place = "name" in at ? `${at.name} · Weir` : "Weir";
+  if (resting.value) return place;
   if (silentSince.value !== null) return `⚠ no data · ${place}`;
   return warnings > 0 ? `⚠ ${warnings} · ${place}` : place;
 }

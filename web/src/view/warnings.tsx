@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { clockSeconds } from "../format";
 import { hrefOf, route } from "../route";
-import { live, selected, silentSince } from "../state";
+import { live, selected, silentSince, silentWhy } from "../state";
 import type { Severity, Warning } from "../wire";
 import { Glyph } from "./glyph";
 
@@ -40,13 +40,16 @@ function Item({ warning }: { warning: Warning }) {
   );
 }
 
-function Silence({ since }: { since: number }) {
+function Silence({ since, why }: { since: number; why: string | null }) {
   return (
     <li class="critical" data-testid="silence">
       <Glyph sign="critical" label="Critical" />
       <div>
         <p>
-          <strong>The daemon has sent nothing since {clockSeconds(since)}.</strong>
+          <strong>
+            The daemon has sent nothing since {clockSeconds(since)}
+            {why !== null && `: ${why.replace(/\.$/, "")}`}.
+          </strong>
         </p>
         <p class="advice">What is below is from then. The page tries again by itself.</p>
       </div>
@@ -73,7 +76,7 @@ export function Warnings() {
   return (
     <section class="warnings" aria-label="Warnings" data-testid="warnings">
       <ul>
-        {since !== null && <Silence since={since} />}
+        {since !== null && <Silence since={since} why={silentWhy.value} />}
         {shown.map((warning, place) => (
           <Item key={place} warning={warning} />
         ))}
