@@ -70,6 +70,29 @@ test('sources are listed with their last result, and a body is shown as text', a
   assert.deepEqual(page.troubles, []);
 });
 
+test('a source that is held back is not read again and again', async (t) => {
+  const outside = await world(t);
+  const limits = [{ unit: 'requests', amount: 1, per: '1h' }];
+  const weir = await h.Weir.start(t, [{ name: 'world', domain: '127.0.0.1', limits }]);
+  const oil = { url: `${outside}/oil`, every: '1s' };
+  await h.post(weir, '/v1/sources/oil', oil, { method: 'PUT' });
+  const page = await h.open(t, `${weir.url}/#/source/oil`);
+  await h.reads(page.getByTestId('source-page'), /held back/);
+  await h.reads(page.getByTestId('source-body'), /barrel/);
+
+  const ticks = new Set();
+  const tick = async () => ticks.add(await page.getByTestId('pulse').innerText()).size;
+  const asked = (end) => page.requests.filter(({ url }) => url.endsWith(end)).length;
+  await h.eventually(async () => (await tick()) > 3, 'three seconds');
+  const before = asked('/v1/sources/oil');
+  await h.eventually(async () => (await tick()) > 9, 'six more', 15_000);
+  assert.equal(asked('/v1/sources/oil'), before);
+  assert.equal(asked('/body'), 1);
+
+  await h.post(weir, '/v1/sources/oil', { ...oil, url: `${outside}/html` }, { method: 'PUT' });
+  await h.reads(page.getByTestId('source-page'), /\/html/);
+});
+
 test('an empty list says how to add a source', async (t) => {
   const weir = await h.Weir.start(t, []);
   const page = await h.open(t, `${weir.url}/#/sources`);

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { get, reasonOf, send } from "../api";
 import { bytes, clockSeconds, fromNow, moment, plural, span } from "../format";
 import { hrefOf } from "../route";
@@ -80,6 +80,7 @@ function Results({ results, now }: { results: SourceResult[]; now: number }) {
 export function SourcePage({ name }: { name: string }) {
   const [source, setSource] = useState<Source | null>(null);
   const [body, setBody] = useState<string | null>(null);
+  const bodyAt = useRef<number | null>(null);
   const [problem, setProblem] = useState("");
   useSources(read, name, source === null ? [] : [source]);
   function read(): void {
@@ -87,7 +88,13 @@ export function SourcePage({ name }: { name: string }) {
       .then((found) => {
         setSource(found);
         setProblem("");
-        return bodyOf(found).then(setBody, () => setBody(null));
+        const at = found.last?.at_ms ?? null;
+        if (at === bodyAt.current) return;
+        bodyAt.current = at;
+        bodyOf(found).then(setBody, () => {
+          bodyAt.current = null;
+          setBody(null);
+        });
       })
       .catch((error: unknown) => setProblem(reasonOf(error)));
   }

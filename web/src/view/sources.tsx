@@ -4,7 +4,7 @@ import { get, reasonOf } from "../api";
 import { count, fromNow, plural, short, span } from "../format";
 import { hrefOf } from "../route";
 import { live, sourcesChanged } from "../state";
-import type { Source, SourceResult } from "../wire";
+import type { Live, Source, SourceResult } from "../wire";
 import { Columns } from "./columns";
 
 const kPage = 100;
@@ -33,9 +33,15 @@ export function bad({ status }: SourceResult): boolean {
   return status === 0 || status >= 400;
 }
 
+/** What moves when a source does that waits for its turn. */
+function tally(news: Live): string {
+  return [news.sources?.due, news.sources?.queued, news.sources?.running].join();
+}
+
 /**
  * Calls `read` at once and when `what` changes; then, with the daemon's news and not too often,
- * when an event told of sources or one of `shown` is due or under way (successes are no events).
+ * when an event told of sources, one of `shown` is under way or its time has come (successes are
+ * no events), or one is held back and some have moved.
  */
 export function useSources(read: () => void, what: unknown, shown: Source[]): void {
   const now = useRef(shown);
@@ -43,13 +49,18 @@ export function useSources(read: () => void, what: unknown, shown: Source[]): vo
   useEffect(() => {
     let readAt = Date.now();
     let events = sourcesChanged.peek();
+    let moved = "";
     read();
     return live.subscribe((news) => {
       if (news === null || Date.now() - readAt < kRest) return;
-      const stale = ({ state, due_at_ms }: Source) =>
-        state === "queued" || state === "running" || due_at_ms <= news.time_ms;
+      const stale = ({ state, due_at_ms }: Source) => {
+        if (state === "queued" || state === "running") return true;
+        if (state === "held_back" || state === "breaker_open") return moved !== tally(news);
+        return due_at_ms <= news.time_ms;
+      };
       if (events === sourcesChanged.peek() && !now.current.some(stale)) return;
       events = sourcesChanged.peek();
+      moved = tally(news);
       readAt = Date.now();
       read();
     });
