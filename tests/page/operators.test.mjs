@@ -61,8 +61,23 @@ test('an operator changes a limit, and all others stay as they were', async (t) 
   const wanted = specs(before);
   Object.assign(wanted[0], { amount: 120, burst: 40 }); // as large a part of it as before
   assert.deepEqual(specs(after), wanted);
-  await h.reads(event(page, 'paid'), /changed the limits of paid/);
+  await h.reads(event(page, 'paid'), /changed requests per 1m of paid from 60 to 120/);
   assert.deepEqual(page.troubles, []);
+});
+
+test('what another operator changes meanwhile stays changed', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const specs = async () => (await weir.get('/v1/resources/paid')).limits.map(({ spec }) => spec);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  await page.getByRole('button', { name: 'Change requests per 1m' }).click();
+  await page.getByTestId('dialog-amount').fill('120');
+  const [requests, tokens] = await specs();
+  const limits = [requests, { ...tokens, amount: 300_000 }];
+  await h.post(weir, '/v1/resources/paid', { limits }, { method: 'PUT' });
+  await page.getByTestId('dialog-confirm').click();
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  assert.deepEqual((await specs()).map(({ amount }) => amount), [120, 300_000]);
+  await event(page, 'changed tokens per 1h of paid from 5,000 to 300,000').waitFor();
 });
 
 test('what the daemon refuses is said in the dialog', async (t) => {

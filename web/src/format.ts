@@ -15,6 +15,11 @@ export function count(value: number): string {
   return (value < 0 ? "−" : "") + text + kKilo[power];
 }
 
+/** "300,000" */
+export function exact(value: number): string {
+  return value.toLocaleString("en-GB", { maximumFractionDigits: 6 });
+}
+
 /** "0 ms", "640 ms", "1.2 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". */
 export function span(ms: number | null): string {
   if (ms === null) return "–";

@@ -1,4 +1,5 @@
-// A limit as an operator changes it. PUT replaces all limits of a provider, so all are sent back.
+// A limit as an operator changes it. PUT replaces all limits of a provider, so all are sent back,
+// as they are at that moment: another operator may have changed one of them meanwhile.
 import { Refusal, change, get } from "./api";
 import type { LimitSpec, ResourceDetails } from "./wire";
 
@@ -6,7 +7,7 @@ export interface Editable {
   amount: number;
   /** "1s", "1m"; null for slots. */
   per: string | null;
-  /** Sends all limits with this one changed. */
+  /** Reads all limits again and sends them with this one changed. */
   send: (amount: number) => Promise<void>;
 }
 
@@ -32,18 +33,22 @@ function placeless({ status, message }: Refusal): Refusal {
 /** Reads what is set now. */
 export async function editable(resource: string, limit: string): Promise<Editable> {
   const path = `v1/resources/${encodeURIComponent(resource)}`;
-  const { limits } = await get<ResourceDetails>(path);
-  const spec = limits.find(({ name }) => name === limit)?.spec;
-  if (spec === undefined) throw new Error(`“${limit}” cannot be changed here.`);
-  const specs = limits.flatMap((one) => one.spec ?? []);
+  const read = async () => {
+    const { limits } = await get<ResourceDetails>(path);
+    const spec = limits.find(({ name }) => name === limit)?.spec;
+    if (spec === undefined) throw new Error(`“${limit}” cannot be changed here.`);
+    return { spec, specs: limits.flatMap((one) => one.spec ?? []) };
+  };
+  const { spec } = await read();
   return {
     amount: tenth(spec) ? spec.amount * 10 : spec.amount,
     per: tenth(spec) ? "1m" : (spec.per ?? null),
-    send: (amount) =>
-      change("PUT", path, {
-        limits: specs.map((one) => (one === spec ? withAmount(one, amount) : one)),
-      }).catch((error: unknown) => {
+    send: async (amount) => {
+      const { spec, specs } = await read();
+      const limits = specs.map((one) => (one === spec ? withAmount(one, amount) : one));
+      await change("PUT", path, { limits }).catch((error: unknown) => {
         throw error instanceof Refusal ? placeless(error) : error;
-      }),
+      });
+    },
   };
 }

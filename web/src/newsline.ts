@@ -1,5 +1,5 @@
 // An event of the daemon as a sentence. Pure.
-import { count, span } from "./format";
+import { count, exact, span } from "./format";
 import type { News } from "./wire";
 
 export type Tone = "bad" | "good" | "plain";
@@ -77,9 +77,12 @@ export function lineOf(news: News): Line {
   }
 }
 
-function operation({ what = "", resource = "", by }: News): string {
-  const done = kOperations[what] ?? what;
-  return `${by || "An operator"} ${done} ${resource}`.trim() + ".";
+function operation({ what = "", resource = "", by, limit, from, to }: News): string {
+  const who = by || "An operator";
+  if (limit !== undefined && from !== undefined && to !== undefined) {
+    return `${who} changed ${limit} of ${resource} from ${exact(from)} to ${exact(to)}.`;
+  }
+  return `${who} ${kOperations[what] ?? what} ${resource}`.trim() + ".";
 }
 
 function ofSource({ name = "", domain = "", what = "", by, message }: News): string {

@@ -101,7 +101,10 @@ function Ask({ what }: { what: Operation }) {
     if (what.kind !== "limit") return;
     void attempt(async () => setLimit(await editable(name, what.limit.name)));
   }, []);
-  useEffect(() => field.current?.select(), [limit]);
+  useEffect(() => {
+    field.current?.focus();
+    field.current?.select();
+  }, [limit]);
 
   const close = () => dialog.current?.close();
   const submit = (event: Event) => {
