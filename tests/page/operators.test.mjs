@@ -152,6 +152,8 @@ test('asks for a token, says when it is wrong, and keeps it in this tab alone', 
   await h.reads(page.getByRole('alert'), /does not know this token/);
   await give(tokens.client);
   await h.reads(page.getByTestId('token-form'), /may not|scope/);
+  await give(`“${tokens.admin}”`);
+  await h.reads(page.getByRole('alert'), /cannot be sent: “/);
   await give(tokens.admin);
   await h.live(page);
   await answer(page, 'pause', 'Pause');
@@ -184,4 +186,10 @@ test('who may only look is offered nothing to change', async (t) => {
     assert.equal(await page.getByTestId(testid).count(), 0, testid);
   }
   await h.reads(page.getByTestId('daemon'), /look/);
+
+  await page.getByRole('button', { name: 'Use another token' }).click();
+  await h.reads(page.getByTestId('token-form'), /wants a token/);
+  await page.getByLabel('Token').fill(tokens.admin);
+  await page.keyboard.press('Enter');
+  await page.getByTestId('pause').waitFor();
 });

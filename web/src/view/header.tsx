@@ -1,8 +1,9 @@
+import { hasToken, setToken } from "../api";
 import { clockSeconds, count, span } from "../format";
 import { kStore } from "../newsline";
 import { hrefOf, route } from "../route";
 import type { Route } from "../route";
-import { live, scope, silentSince } from "../state";
+import { live, scope, silentSince, start } from "../state";
 import { Mark } from "./glyph";
 
 function Tab({ to, on, children }: { to: Route; on: boolean; children: preact.ComponentChildren }) {
@@ -58,6 +59,12 @@ export function Header() {
   );
 }
 
+/** The daemon will ask for one. */
+function forgetToken(): void {
+  setToken("");
+  start();
+}
+
 /** The daemon itself, in a few words. */
 export function Daemon() {
   const now = live.value;
@@ -87,6 +94,11 @@ export function Daemon() {
           </div>
         ))}
       </dl>
+      {hasToken() && (
+        <button type="button" class="quiet" onClick={forgetToken}>
+          Use another token
+        </button>
+      )}
     </section>
   );
 }

@@ -1,14 +1,19 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { hasToken, setToken } from "../api";
 import { start } from "../state";
 import { Mark } from "./glyph";
 
 export function TokenForm({ why }: { why: string }) {
   const field = useRef<HTMLInputElement>(null);
+  const [odd, setOdd] = useState("");
   useEffect(() => field.current?.focus(), []);
   const submit = (event: Event) => {
     event.preventDefault();
-    setToken(field.current?.value.trim() ?? "");
+    const token = field.current?.value.trim() ?? "";
+    const [unsendable = ""] = token.match(/[^\x20-\x7e]/u) ?? [];
+    setOdd(unsendable);
+    if (unsendable !== "") return;
+    setToken(token);
     start();
   };
   return (
@@ -17,8 +22,8 @@ export function TokenForm({ why }: { why: string }) {
         <h1>
           <Mark /> Weir
         </h1>
-        <p class={hasToken() ? "problem" : undefined} role="alert">
-          {why}
+        <p class={odd !== "" || hasToken() ? "problem" : undefined} role="alert">
+          {odd === "" ? why : `The token has a sign that cannot be sent: ${odd}`}
         </p>
         <p class="hint">It is kept in this tab only and sent to this daemon alone.</p>
         <label for="token">Token</label>
