@@ -76,6 +76,36 @@ test('a tab that nobody has seen for a minute gives its connection back', async 
   assert.equal(asked(page, '/v1/history'), before + 1);
 });
 
+test('after an upgrade the page is loaded anew, but not under a dialog', async (t) => {
+  const weir = await steady(t);
+  const page = await h.open(t, 'about:blank');
+  await page.route('**/v1/events*', (route) => route.abort());
+  await page.route('**/v1/live', async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ json: { ...(await answer.json()), version: '0.0.1' } });
+  });
+  await page.goto(`${weir.url}/#/provider/steady`);
+  await page.getByTestId('pause').click();
+  await page.getByRole('dialog').waitFor();
+  await page.evaluate(() => (document.body.marked = true));
+  await page.unrouteAll();
+  await h.live(page);
+  const marked = () => page.evaluate(() => document.body.marked === true);
+  assert.ok(await marked(), 'the same document');
+  await page.keyboard.press('Escape');
+  await h.eventually(async () => !(await marked().catch(() => true)), 'another document');
+  await h.live(page);
+  assert.ok(!(await h.reads(page.getByTestId('daemon'), /Version/)).includes('0.0.1'));
+});
+
+test('charts that cannot be loaded are told', async (t) => {
+  const weir = await steady(t);
+  const page = await h.open(t, 'about:blank');
+  await page.route('**/assets/plots*.js', (route) => route.abort());
+  await page.goto(weir.url);
+  await h.reads(page.getByTestId('charts'), /could not be loaded; reload the page/);
+});
+
 test('says why the daemon refuses to send', async (t) => {
   const weir = await steady(t);
   const end = new AbortController();

@@ -1,3 +1,4 @@
+import { effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { tokenWanted } from "../api";
 import { route } from "../route";
@@ -5,13 +6,21 @@ import { live, resources, resting, selected, silentSince, trouble } from "../sta
 import { NoProviders, Waiting } from "./empty";
 import { Daemon, Header } from "./header";
 import { Log } from "./log";
-import { OperateDialog } from "./operate";
+import { OperateDialog, operation } from "./operate";
 import { ProviderPage } from "./provider";
 import { ProviderList } from "./providers";
 import { SourcePage } from "./source";
 import { SourcesPage } from "./sources";
 import { TokenForm } from "./token";
 import { Announcer, Warnings } from "./warnings";
+
+// A daemon of another version has another page.
+let version: string | undefined;
+effect(() => {
+  const now = live.value?.version;
+  version ??= now;
+  if (now !== version && operation.value === null) location.reload();
+});
 
 function titleOf(): string {
   const warnings = live.value?.warnings.filter((w) => w.severity !== "info").length ?? 0;

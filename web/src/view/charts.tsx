@@ -10,7 +10,11 @@ const kSpans: [Span, string][] = [
   ["24h", "24 hours"],
 ];
 const drawing = signal<typeof import("./plots") | null>(null);
-void import("./plots").then((loaded) => (drawing.value = loaded));
+const missing = signal(false);
+import("./plots").then(
+  (loaded) => (drawing.value = loaded),
+  () => (missing.value = true),
+);
 
 function Toggle() {
   return (
@@ -40,7 +44,9 @@ export function Charts({ resource }: { resource?: Resource }) {
         <h2 id="past-title">How did it go?</h2>
         <Toggle />
       </div>
-      {now === null || Plots === undefined ? (
+      {missing.value ? (
+        <p class="problem">The charts could not be loaded; reload the page.</p>
+      ) : now === null || Plots === undefined ? (
         <div class="plots pending" />
       ) : now.data.time_ms.length === 0 ? (
         <>
