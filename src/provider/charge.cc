@@ -69,6 +69,24 @@ const ChargeRule& charge_rule(Profile profile) {
   return kRules[static_cast<std::size_t>(profile)];
 }
 
+Cost reserved(Profile profile, std::string_view model, const std::optional<Price>& price,
+              const ExpectedTokens& expected) {
+  const Amount factor = burndown(profile, model);
+  Amount tokens = expected.input;
+  switch (charge_rule(profile).reserve) {
+    case Reserve::kInput: break;
+    case Reserve::kInputPlusExpected: tokens += expected.output * factor; break;
+    case Reserve::kInputPlusMaximum: tokens += expected.max_output * factor; break;
+    case Reserve::kLargerOfBoth: tokens = std::max(tokens, expected.max_output); break;
+  }
+  const Usage usage{.input = expected.input, .output = expected.output};
+  return Cost::call()
+      .with(Unit::kTokens, tokens)
+      .with(Unit::kInputTokens, expected.input)
+      .with(Unit::kOutputTokens, expected.output)
+      .with(Unit::kMicroUsd, price ? micro_usd(*price, usage, profile) : 0);
+}
+
 Charge charge(const ProviderConfig& provider, const CallFacts& call,
               const Calibration& calibration) {
   Charge charge{.cost = Cost::call()};
@@ -83,21 +101,10 @@ Charge charge(const ProviderConfig& provider, const CallFacts& call,
     maximum = stated * call.choices;
     charge.output = std::min(expected.output * call.choices, maximum);
   }
-  const Amount factor = burndown(provider.profile, call.model);
-  Amount tokens = charge.input;
-  switch (rule.reserve) {
-    case Reserve::kInput: break;
-    case Reserve::kInputPlusExpected: tokens += charge.output * factor; break;
-    case Reserve::kInputPlusMaximum: tokens += maximum * factor; break;
-    case Reserve::kLargerOfBoth: tokens = std::max(tokens, maximum); break;
-  }
   const auto price = price_of(provider, call.model);
   charge.priced = price.has_value();
-  const Usage usage{.input = charge.input, .output = charge.output};
-  charge.cost = charge.cost.with(Unit::kTokens, tokens)
-                    .with(Unit::kInputTokens, charge.input)
-                    .with(Unit::kOutputTokens, charge.output)
-                    .with(Unit::kMicroUsd, price ? micro_usd(*price, usage, provider.profile) : 0);
+  charge.cost = reserved(provider.profile, call.model, price,
+                         {.input = charge.input, .output = charge.output, .max_output = maximum});
   return charge;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "config/model.h"
 #include "provider/calibration.h"
@@ -29,6 +30,16 @@ struct ChargeRule {
   Amount default_max_output;  // where neither the request nor the configuration says
 };
 const ChargeRule& charge_rule(Profile profile);
+
+// A call's tokens, as far as they are known before it is sent.
+struct ExpectedTokens {
+  Amount input = 0;
+  Amount output = 0;      // of all choices
+  Amount max_output = 0;  // likewise
+};
+// What they take: tokens, input_tokens, output_tokens and micro_usd, beside a request and a slot.
+Cost reserved(Profile profile, std::string_view model, const std::optional<Price>& price,
+              const ExpectedTokens& expected);
 
 // What a call takes before it is sent.
 struct Charge {

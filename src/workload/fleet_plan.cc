@@ -39,7 +39,7 @@ Plan Plan::draw(const Trace& trace, const Options& options) {
     for (std::size_t lane = 0; lane < (greedy ? kGreedyLanes : kLanes); ++lane) {
       Sampler sampler{trace, greedy ? kGreedyPause : kPause, next_random(seeds)};
       std::vector<PlannedCall> calls;
-      for (Nanos at{0}; at < options.lasting;) {
+      for (Nanos at{0}; at < options.lasting || calls.size() % kCallsOfATask != 0;) {
         const Sampler::Draw draw = sampler.next();
         const TracedCall& traced = trace.calls[draw.call];
         const PlannedCall call{
@@ -50,9 +50,10 @@ Plan Plan::draw(const Trace& trace, const Options& options) {
         };
         calls.push_back(call);
         at += call.pause;
-        if (at >= options.lasting) break;
-        ++plan.demand[agent].calls;
-        plan.demand[agent].tokens += call.charge();
+        if (at < options.lasting) {
+          ++plan.demand[agent].calls;
+          plan.demand[agent].tokens += call.charge();
+        }
         at += options.latency + call.output * options.latency_per_token;
       }
       plan.lanes.push_back({.agent = agent, .calls = std::move(calls)});

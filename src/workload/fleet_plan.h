@@ -30,7 +30,7 @@ struct PlannedCall {
 // Calls that are made one after the other.
 struct Lane {
   std::size_t agent = 0;
-  std::vector<PlannedCall> calls;  // begins anew at its end
+  std::vector<PlannedCall> calls;  // of whole tasks; begins anew at its end
 };
 
 struct Plan {

@@ -8,11 +8,11 @@
 #include <boost/asio/post.hpp>
 #include <boost/json.hpp>
 #include <charconv>
-#include <cmath>
 #include <optional>
 
 #include "net/upstream.h"
 #include "provider/prices.h"
+#include "workload/sdk_retry.h"
 
 namespace weir::workload {
 namespace {
@@ -21,8 +21,6 @@ namespace asio = boost::asio;
 
 constexpr std::string_view kModel = "gpt-4o";
 constexpr Nanos kTick = std::chrono::milliseconds{200};
-constexpr int kRetriesMax = 2;
-constexpr Nanos kRetryAfterMax = std::chrono::minutes{1};
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 // Tokens of a prompt that are not its words: three for the message, three for the answer.
 constexpr Amount kAround = 6;
@@ -116,6 +114,7 @@ struct FleetRun::Agents {
   net::UpstreamPool pool{io, time.clock, nullptr, {}};
   Wake ticker{io, time.timer, [this] { tick(); }};
   Instant begin{};
+  Instant end{};
   Instant next_tick{};
   bool over = false;
   std::size_t working = 0;
@@ -127,16 +126,16 @@ class FleetRun::Agents::Worker final : private net::UpstreamReceiver {
  public:
   Worker(Agents& agents, const Lane& lane, std::uint64_t seed)
       : agents_(agents), lane_(lane), random_(seed) {
-    pause();
+    pause(planned().pause);
   }
 
  private:
   const PlannedCall& planned() const { return lane_.calls[next_ % lane_.calls.size()]; }
 
-  void pause() {
-    const Instant at = agents_.time.clock.now() + planned().pause;
-    if (at >= agents_.begin + agents_.plan.lasting) return agents_.worker_done();
-    wake_.at(at);
+  void pause(Nanos span) {
+    const Instant until = agents_.time.clock.now() + span;
+    if (until >= agents_.end) return agents_.worker_done();
+    wake_.at(until);
   }
   void woken() {
     if (attempt_ == 0) {
@@ -188,6 +187,8 @@ class FleetRun::Agents::Worker final : private net::UpstreamReceiver {
   }
 
   void done(const Usage& usage) {
+    const Instant taken = agents_.time.clock.now() - said_.took;
+    if (taken >= agents_.end) return agents_.worker_done();
     Tally& tally = agents_.outcome.tally;
     const Amount tokens = usage.input + usage.output;
     const Amount paid =
@@ -197,39 +198,33 @@ class FleetRun::Agents::Worker final : private net::UpstreamReceiver {
     tally.micro_usd += paid;
     task_tokens_ += tokens;
     task_micro_usd_ += paid;
-    const Nanos took = agents_.time.clock.now() - asked_at_;
-    tally.waits.add(std::max(took - said_.took, Nanos{0}));
+    tally.waits.add(std::max(taken - asked_at_, Nanos{0}));
     agents_.outcome.shares[lane_.agent].served += static_cast<double>(planned().charge());
     if (planned().ends_task) {
-      task_tokens_ = task_micro_usd_ = 0;
       ++tally.tasks_done;
+      tally.used_tokens += std::exchange(task_tokens_, 0);
+      task_micro_usd_ = 0;
     }
     proceed();
   }
   void failed() {
+    if (agents_.time.clock.now() >= agents_.end) return agents_.worker_done();
     const bool may_pass =
         status_ == 0 || status_ == 408 || status_ == 409 || status_ == 429 || status_ >= 500;
-    if (may_pass && !said_.never_again && attempt_ <= kRetriesMax) {
-      return wake_.at(agents_.time.clock.now() + delay());
+    if (may_pass && !said_.never_again && attempt_ <= kSdkRetries) {
+      return pause(sdk_pause(attempt_, said_.retry_after, random_));
     }
     Tally& tally = agents_.outcome.tally;
     ++tally.given_up;
     tally.wasted_tokens += std::exchange(task_tokens_, 0);
     tally.wasted_micro_usd += std::exchange(task_micro_usd_, 0);
-    while (!planned().ends_task && (next_ + 1) % lane_.calls.size() != 0) ++next_;
+    while (!planned().ends_task) ++next_;
     proceed();
-  }
-  Nanos delay() {
-    if (said_.retry_after > Nanos{0} && said_.retry_after <= kRetryAfterMax) {
-      return said_.retry_after;
-    }
-    const double ms = std::min(500.0 * std::exp2(attempt_ - 1), 8000.0);
-    return milliseconds(ms * (1 - next_unit(random_) / 4));
   }
   void proceed() {
     ++next_;
     attempt_ = 0;
-    pause();
+    pause(planned().pause);
   }
 
   struct Said {
@@ -244,7 +239,7 @@ class FleetRun::Agents::Worker final : private net::UpstreamReceiver {
   Wake wake_{agents_.io, agents_.time.timer, [this] { woken(); }};
   std::unique_ptr<net::UpstreamCall> call_;
   std::size_t next_ = 0;
-  int attempt_ = 0;
+  std::uint32_t attempt_ = 0;
   Instant asked_at_{};
   int status_ = 0;
   Said said_;
@@ -258,11 +253,11 @@ void FleetRun::Agents::tick() {
   outcome.late = std::max(outcome.late, now - next_tick);
   pool.sweep();
   if (options.told) options.told({.elapsed = now - begin, .tally = outcome.tally});
-  if (!over && now >= begin + plan.lasting) {
+  if (!over && now >= end) {
     over = true;
     if (options.time_over) options.time_over();
   }
-  next_tick = over ? now + kTick : std::min(now + kTick, begin + plan.lasting);
+  next_tick = over ? now + kTick : std::min(now + kTick, end);
   ticker.at(next_tick);
 }
 
@@ -270,6 +265,7 @@ FleetRun::Outcome FleetRun::Agents::run(std::stop_token stop) {
   const auto until_stopped = asio::make_work_guard(io);
   const std::stop_callback on_stop{stop, [this] { io.stop(); }};
   begin = time.clock.now();
+  end = begin + plan.lasting;
   working = plan.lanes.size();
   std::vector<std::unique_ptr<Worker>> workers;
   for (const Lane& lane : plan.lanes) {

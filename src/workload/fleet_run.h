@@ -1,9 +1,11 @@
 // FleetRun: a plan's agents at work, as asynchronous HTTP clients on the calling thread.
 //
 // Agents behave as the official SDKs do: a call that is answered 408, 409, 429, 5xx or not at all
-// is sent again, twice at most, after what Retry-After says (a minute at most), else after 0.5 s,
-// then 1 s, less up to a quarter by chance. A call that still fails is given up, and its task with
-// it: what the task's earlier calls have cost is wasted, and the agent goes on to the next one.
+// is sent again (sdk_retry.h). A call that still fails is given up, and its task with it: what the
+// task's earlier calls have cost is wasted, and the agent goes on to the next one.
+//
+// What counts is what the provider took within the plan's time. Calls that still wait at its end
+// are neither done nor given up.
 #pragma once
 
 #include <functional>
@@ -40,7 +42,7 @@ class FleetRun {
                                                   TimeSource time);
   ~FleetRun();
 
-  // Starts no call once the plan's time is over, and returns after the last answer; at once if
+  // Sends no call once the plan's time is over, and returns after the last answer; at once if
   // stopped. Once.
   Outcome run(std::stop_token stop);
 

@@ -1,10 +1,8 @@
 #include "workload/model_provider.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "provider/calendar_ends.h"
 #include "provider/pattern.h"
+#include "weir/core/int128.h"
 
 namespace weir::workload {
 namespace {
@@ -13,27 +11,25 @@ double seconds(Nanos span) { return static_cast<double>(span.count()) / 1e9; }
 
 }  // namespace
 
+std::vector<LimitConfig> limits_of(const ProviderConfig& config, std::string_view model) {
+  std::vector<LimitConfig> limits = config.limits;
+  if (const ModelConfig* rule = most_specific(config.models, model)) {
+    limits.insert(limits.end(), rule->limits.begin(), rule->limits.end());
+  }
+  return limits;
+}
+
 Result<ModelProvider> ModelProvider::create(const ProviderConfig& config, std::string_view model,
                                             const Clock& clock) {
   ModelProvider provider;
   const Instant now = clock.now();
   const auto calendar = std::make_shared<Calendar>(clock);
-  const auto add = [&](const std::vector<LimitConfig>& limits) -> Result<void> {
-    for (const LimitConfig& config_of : limits) {
-      if (config_of.spec.unit == Unit::kMicroUsd) continue;
-      LimitSpec spec = config_of.spec;
-      if (config_of.align) {
-        spec.ends = std::make_shared<CalendarEnds>(*config_of.align, spec.period, calendar);
-      }
-      auto limit = Limit::create(std::move(spec), now);
-      if (!limit) return std::unexpected(limit.error());
-      provider.limits_.push_back({.limit = std::move(*limit), .looked_at = now, .held_since = now});
-    }
-    return {};
-  };
-  if (auto added = add(config.limits); !added) return std::unexpected(added.error());
-  if (const ModelConfig* rule = most_specific(config.models, model)) {
-    if (auto added = add(rule->limits); !added) return std::unexpected(added.error());
+  for (auto& [spec, align] : limits_of(config, model)) {
+    if (spec.unit == Unit::kMicroUsd) continue;
+    if (align) spec.ends = std::make_shared<CalendarEnds>(*align, spec.period, calendar);
+    auto limit = Limit::create(std::move(spec), now);
+    if (!limit) return std::unexpected(limit.error());
+    provider.limits_.push_back({.limit = std::move(*limit), .looked_at = now, .held_since = now});
   }
   return provider;
 }
@@ -97,11 +93,11 @@ double ModelProvider::allowance(std::size_t limit, Nanos span) const {
     case LimitSpec::Algorithm::kWarmUp:
       return capacity + amount * seconds(span) / seconds(spec.period);
     case LimitSpec::Algorithm::kStepped:
-      return capacity + amount * std::floor(seconds(span) / seconds(spec.period));
+      return capacity + amount * static_cast<double>(span / spec.period);
     case LimitSpec::Algorithm::kFixedWindow:
     case LimitSpec::Algorithm::kSlidingWindow:
     case LimitSpec::Algorithm::kSlidingLog:
-      return amount * std::ceil(seconds(span) / seconds(spec.period));
+      return amount * static_cast<double>(ceil_div(span.count(), spec.period.count()));
   }
   return 0;
 }

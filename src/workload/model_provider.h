@@ -13,11 +13,13 @@
 
 namespace weir::workload {
 
+// The provider's limits and those of the model's rule.
+std::vector<LimitConfig> limits_of(const ProviderConfig& config, std::string_view model);
+
 class ModelProvider {
  public:
-  // Enforces what the configuration says of the provider and of the model: requests, tokens and
-  // slots. Budgets and limits of agents are not the provider's. Fails as Limit::create(). The
-  // clock outlives it.
+  // Enforces limits_of() that are on requests, tokens and slots. Budgets and limits of agents are
+  // not the provider's. Fails as Limit::create(). The clock outlives it.
   static Result<ModelProvider> create(const ProviderConfig& config, std::string_view model,
                                       const Clock& clock);
 

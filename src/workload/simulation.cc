@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 #include <queue>
+#include <ranges>
 
 #include "provider/charge.h"
 #include "provider/prices.h"
@@ -16,48 +17,28 @@
 namespace weir::workload {
 namespace {
 
-using std::chrono::milliseconds;
-
 // A refusal comes without a model behind it.
-constexpr Nanos kRefusalLatency = milliseconds{50};
+constexpr Nanos kRefusalLatency = std::chrono::milliseconds{50};
 // How much answers differ: the deviation of the logarithm.
 constexpr double kJitter = 0.25;
-// As in the Python and Node SDKs of OpenAI and Anthropic.
-constexpr Nanos kFirstPause = milliseconds{500};
-constexpr Nanos kLongestPause = std::chrono::seconds{8};
-constexpr Nanos kRetryAfterMax = std::chrono::minutes{1};
 
 struct CallCost {
   Cost cost;
   Nanos latency;  // on average
   Amount tokens;
-  Amount micro_usd;
 };
 
-CallCost cost_of(const SimulationOptions& options, const TracedCall& call) {
-  const Amount input = call.input_tokens;
+CallCost cost_of(const SimulationOptions& options, const std::optional<Price>& price,
+                 const TracedCall& call) {
   const Amount output = call.output_tokens;
-  Amount tokens = input + output;
-  switch (charge_rule(options.provider.profile).reserve) {
-    case Reserve::kInput: tokens = input; break;
-    case Reserve::kLargerOfBoth: tokens = std::max(input, output); break;
-    case Reserve::kInputPlusExpected:
-    case Reserve::kInputPlusMaximum: break;
-  }
-  const auto price = price_of(options.provider, options.model);
-  const Usage usage{.input = input, .output = output};
   constexpr auto kLatencyMax = static_cast<double>(kPeriodMax.count());
   const double latency =
       static_cast<double>(options.latency.count()) +
       static_cast<double>(options.latency_per_token.count()) * static_cast<double>(output);
-  const Amount dollars = price ? micro_usd(*price, usage, options.provider.profile) : 0;
-  return {.cost = Cost::call(tokens)
-                      .with(Unit::kInputTokens, input)
-                      .with(Unit::kOutputTokens, output)
-                      .with(Unit::kMicroUsd, dollars),
+  return {.cost = reserved(options.provider.profile, options.model, price,
+                           {.input = call.input_tokens, .output = output, .max_output = output}),
           .latency = Nanos{static_cast<std::int64_t>(std::min(latency, kLatencyMax))},
-          .tokens = input + output,
-          .micro_usd = dollars};
+          .tokens = call.input_tokens + output};
 }
 
 class Simulation final : private Alarm {
@@ -69,7 +50,7 @@ class Simulation final : private Alarm {
   }
 
   Result<void> prepare();
-  Outcome run(const std::function<void(double)>& progress);
+  Outcome run(const std::function<void(double)>& progress, std::optional<std::size_t> limit);
 
  private:
   enum class State : std::uint8_t { kIdle, kWaiting, kRunning };
@@ -107,14 +88,14 @@ class Simulation final : private Alarm {
   void begin(std::uint32_t index);    // waits until the agent's next call is due
   void ask(std::uint32_t index);      // of a gate, or of the provider
   void attempt(std::uint32_t index);  // of the provider
+  void taken(Agent& agent);
   void refused(std::uint32_t index, Nanos retry_after);
   void answered(std::uint32_t index);
   void give_up(std::uint32_t index, Errc why);
   Nanos answer_time(Agent& agent);
   void change_waiting(int by);
   void count(std::uint64_t Interval::* what) {
-    const Instant now = time_.now();
-    if (now < end_) ++(outcome_.intervals[interval_index(now)].*what);
+    ++(outcome_.intervals[interval_index(time_.now())].*what);
   }
   std::size_t interval_index(Instant at) const {
     const auto index = static_cast<std::size_t>((at - start_) / interval_);
@@ -122,7 +103,7 @@ class Simulation final : private Alarm {
   }
   const CallCost& cost(const Agent& agent) const { return costs_[agent.call]; }
   void end_interval(std::size_t index);
-  void finish();
+  void finish(std::optional<std::size_t> limit);
 
   const SimulationOptions& options_;
   const Mode mode_;
@@ -166,7 +147,11 @@ Result<void> Simulation::prepare() {
   waits_.resize(Outcome::kIntervals);
   used_.resize(provider_->limits(), std::vector<double>(Outcome::kIntervals));
   total_used_.resize(provider_->limits());
-  for (const TracedCall& call : options_.trace->calls) costs_.push_back(cost_of(options_, call));
+  const std::optional<Price> price = price_of(config, options_.model);
+  costs_.reserve(options_.trace->calls.size());
+  for (const TracedCall& call : options_.trace->calls) {
+    costs_.push_back(cost_of(options_, price, call));
+  }
 
   std::uint64_t seeds = options_.seed;
   agents_.reserve(options_.agents);
@@ -192,20 +177,20 @@ Result<void> Simulation::prepare() {
   return {};
 }
 
-Outcome Simulation::run(const std::function<void(double)>& progress) {
+Outcome Simulation::run(const std::function<void(double)>& progress,
+                        std::optional<std::size_t> limit) {
   for (std::size_t i = 0; i < Outcome::kIntervals; ++i) {
     const bool last = i + 1 == Outcome::kIntervals;
     time_.advance_to(last ? end_ : start_ + interval_ * static_cast<std::int64_t>(i + 1));
     end_interval(i);
     if (progress) progress(static_cast<double>(i + 1) / Outcome::kIntervals);
   }
-  // Nobody begins a call any more; those under way end.
-  time_.run_until_idle(end_ + options_.patience + kPeriodMax);
-  finish();
+  finish(limit);
   return std::move(outcome_);
 }
 
 void Simulation::ring(Instant now) {
+  if (now >= end_) return;  // what happens from then on does not count
   ringing_ = true;
   while (!events_.empty() && events_.top().at <= now) {
     const std::uint32_t index = events_.top().agent;
@@ -236,8 +221,7 @@ void Simulation::begin(std::uint32_t index) {
   Agent& agent = agents_[index];
   agent.state = State::kIdle;
   agent.attempts = 0;
-  const Instant at = std::max(agent.due, time_.now());
-  if (at < end_) schedule(index, at);
+  schedule(index, std::max(agent.due, time_.now()));
 }
 
 void Simulation::ask(std::uint32_t index) {
@@ -263,6 +247,7 @@ void Simulation::ask(std::uint32_t index) {
                                    .weight = agent.route->weight},
                                   agent.asked_at + options_.patience,
                                   [this, index](Result<Permit> permit) {
+                                    if (time_.now() >= end_) return;
                                     if (!permit) return give_up(index, permit.error().code);
                                     agents_[index].permit = std::move(*permit);
                                     attempt(index);
@@ -281,7 +266,25 @@ void Simulation::attempt(std::uint32_t index) {
   agent.state = State::kRunning;
   change_waiting(-1);
   waits_[interval_index(agent.asked_at)].add(now - agent.asked_at);
+  taken(agent);
   schedule(index, now + answer_time(agent));
+}
+
+void Simulation::taken(Agent& agent) {
+  const CallCost& call = cost(agent);
+  const Amount paid = call.cost[Unit::kMicroUsd];
+  Tally& tally = outcome_.tally;
+  ++tally.done;
+  tally.tokens += call.tokens;
+  tally.micro_usd += paid;
+  agent.share.served += static_cast<double>(call.tokens);
+  agent.task_tokens += call.tokens;
+  agent.task_micro_usd += paid;
+  if (++agent.task_calls < SimulationOptions::kTaskCalls) return;
+  ++tally.tasks_done;
+  tally.used_tokens += std::exchange(agent.task_tokens, 0);
+  agent.task_micro_usd = 0;
+  agent.task_calls = 0;
 }
 
 void Simulation::refused(std::uint32_t index, Nanos retry_after) {
@@ -292,13 +295,9 @@ void Simulation::refused(std::uint32_t index, Nanos retry_after) {
   count(&Interval::refusals);
   if (agent.attempts++ == options_.retries) return give_up(index, Errc::kCapacityExhausted);
   // The header has whole seconds.
-  Nanos pause = std::chrono::ceil<std::chrono::seconds>(retry_after);
-  if (options_.hint == SimulationOptions::Hint::kNone || pause > kRetryAfterMax) {
-    const Nanos longest = kFirstPause * (std::int64_t{1} << std::min(agent.attempts - 1, 4U));
-    pause = Nanos{
-        static_cast<std::int64_t>(static_cast<double>(std::min(longest, kLongestPause).count()) *
-                                  (1 - 0.25 * next_unit(agent.random)))};
-  }
+  const bool told = options_.hint == SimulationOptions::Hint::kRetryAfter;
+  const Nanos said = told ? std::chrono::ceil<std::chrono::seconds>(retry_after) : Nanos{0};
+  const Nanos pause = sdk_pause(agent.attempts, said, agent.random);
   const Instant again = now + kRefusalLatency + pause;
   if (again > agent.asked_at + options_.patience) return give_up(index, Errc::kDeadlineExceeded);
   schedule(index, again);
@@ -306,20 +305,8 @@ void Simulation::refused(std::uint32_t index, Nanos retry_after) {
 
 void Simulation::answered(std::uint32_t index) {
   Agent& agent = agents_[index];
-  const CallCost& call = cost(agent);
-  provider_->answered(call.cost, time_.now());
+  provider_->answered(cost(agent).cost, time_.now());
   agent.permit = {};
-  ++outcome_.tally.done;
-  outcome_.tally.tokens += call.tokens;
-  outcome_.tally.micro_usd += call.micro_usd;
-  agent.share.served += static_cast<double>(call.tokens);
-  agent.task_tokens += call.tokens;
-  agent.task_micro_usd += call.micro_usd;
-  if (++agent.task_calls == SimulationOptions::kTaskCalls) {
-    ++outcome_.tally.tasks_done;
-    agent.task_calls = 0;
-    agent.task_tokens = agent.task_micro_usd = 0;
-  }
   draw(agent);
   begin(index);
 }
@@ -363,25 +350,27 @@ void Simulation::end_interval(std::size_t index) {
   }
 }
 
-void Simulation::finish() {
-  std::size_t tightest = 0;
-  for (std::size_t limit = 0; limit < used_.size(); ++limit) {
-    const double part = total_used_[limit] / provider_->allowance(limit, options_.duration);
-    if (limit != 0 && part <= outcome_.tally.quota_used) continue;
-    outcome_.tally.quota_used = part;
-    outcome_.limit = provider_->name(limit);
-    tightest = limit;
+void Simulation::finish(std::optional<std::size_t> limit) {
+  const auto part = [&](std::size_t of) {
+    return total_used_[of] / provider_->allowance(of, options_.duration);
+  };
+  if (!used_.empty()) {
+    outcome_.limit_index =
+        limit.value_or(std::ranges::max(std::views::iota(std::size_t{0}, used_.size()), {}, part));
+    outcome_.limit = provider_->name(outcome_.limit_index);
+    outcome_.tally.quota_used = part(outcome_.limit_index);
   }
   for (std::size_t i = 0; i < Outcome::kIntervals; ++i) {
     Interval& interval = outcome_.intervals[i];
-    if (!used_.empty()) interval.used = used_[tightest][i];
+    if (!used_.empty()) interval.used = used_[outcome_.limit_index][i];
     const WaitHistogram::Spread wait = waits_[i].spread();
     interval.wait_p50 = wait.p50;
     interval.wait_p99 = wait.p99;
     outcome_.tally.waits += waits_[i];
   }
   for (Agent& agent : agents_) {
-    // What it did not come to.
+    // What it did not come to: the call that waits or runs is counted.
+    if (agent.state != State::kIdle) draw(agent);
     while (agent.due < end_) {
       ++outcome_.tally.wanted;
       agent.share.wanted += static_cast<double>(cost(agent).tokens);
@@ -401,7 +390,8 @@ double SimulationOptions::expected_calls() const {
 }
 
 Result<Outcome> simulate(const SimulationOptions& options, Mode mode,
-                         const std::function<void(double)>& progress) {
+                         const std::function<void(double)>& progress,
+                         std::optional<std::size_t> limit) {
   if (options.agents < 1 || options.agents > SimulationOptions::kAgentsMax) {
     return fail(Errc::kInvalidConfig, fmt::format("agents: from 1 to {}, not {}",
                                                   SimulationOptions::kAgentsMax, options.agents));
@@ -417,7 +407,7 @@ Result<Outcome> simulate(const SimulationOptions& options, Mode mode,
   }
   Simulation simulation{options, mode};
   if (auto prepared = simulation.prepare(); !prepared) return std::unexpected(prepared.error());
-  return simulation.run(progress);
+  return simulation.run(progress, limit);
 }
 
 }  // namespace weir::workload

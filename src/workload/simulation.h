@@ -8,20 +8,22 @@
 // agent that is kept waiting makes fewer calls. A call that is given up ends its task: what the
 // task's calls have cost until then is wasted.
 //   without Weir  calls go to the provider at once; after a 429 they come again as the official
-//   SDKs
-//                 do it: after Retry-After, else after 0.5 s, doubling up to 8 s, less up to a
-//                 quarter; twice, then the call is given up.
+//                 SDKs do it (sdk_retry.h), then the call is given up.
 //   with Weir     a call waits in the gates for as long as the agent has patience.
+// What counts is what the provider took within the time. Calls that still wait at its end are
+// neither done nor given up.
 // A call is taken to ask for exactly the output that it gets, so what it costs is known beforehand.
 //
 // The same options give the same outcome. Memory does not grow with the number of calls.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/model.h"
+#include "workload/sdk_retry.h"
 #include "workload/tally.h"
 #include "workload/trace.h"
 
@@ -38,7 +40,7 @@ struct SimulationOptions {
   Nanos latency = std::chrono::milliseconds{800};           // of an answer, without its tokens
   Nanos latency_per_token = std::chrono::milliseconds{10};  // of output
   Nanos patience = std::chrono::minutes{1};
-  std::uint32_t retries = 2;
+  std::uint32_t retries = kSdkRetries;
   enum class Hint : std::uint8_t { kRetryAfter, kNone } hint = Hint::kRetryAfter;  // in a 429
   std::uint64_t seed = 1;
 
@@ -54,7 +56,7 @@ enum class Mode : std::uint8_t { kDirect, kWeir };
 
 // One of kIntervals equal parts of the time.
 struct Interval {
-  double used = 0;     // of what the tightest limit earns in the time; above 1 while a burst lasts
+  double used = 0;     // of what Outcome::limit earns in the time; above 1 while a burst lasts
   double waiting = 0;  // calls, on average
   std::uint64_t asked = 0;
   std::uint64_t refusals = 0;
@@ -67,14 +69,17 @@ struct Outcome {
   static constexpr std::size_t kIntervals = 120;
 
   Tally tally;
-  std::string limit;  // the tightest one, to which quota_used and Interval::used refer
+  std::string limit;  // to which quota_used and Interval::used refer; empty if there is none
+  std::size_t limit_index = 0;
   std::vector<Interval> intervals;
   std::vector<Share> shares;  // by agent
 };
 
-// `progress` hears how much is done, from 0 to 1. Fails with kInvalidConfig for options out of
-// range, with what a gate says to the provider's limits.
+// `progress` hears how much is done, from 0 to 1. `limit` is the index of the one to refer to, such
+// as the other mode's; else it is the one of which most was used. Fails with kInvalidConfig for
+// options out of range, with what a gate says to the provider's limits.
 Result<Outcome> simulate(const SimulationOptions& options, Mode mode,
-                         const std::function<void(double)>& progress = {});
+                         const std::function<void(double)>& progress = {},
+                         std::optional<std::size_t> limit = {});
 
 }  // namespace weir::workload

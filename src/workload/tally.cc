@@ -74,7 +74,7 @@ std::vector<TallyLine> lines(std::span<const Tally* const> tallies) {
     add("tasks finished",
         [](const Tally& t) { return count_text(static_cast<std::int64_t>(t.tasks_done)); });
   }
-  add("tokens put to use", [](const Tally& t) { return count_text(t.tokens - t.wasted_tokens); });
+  add("tokens put to use", [](const Tally& t) { return count_text(t.used_tokens); });
   if (std::ranges::any_of(tallies, [](const Tally* tally) { return tally->micro_usd > 0; })) {
     add("dollars wasted", [](const Tally& t) {
       return fmt::format("{} of {}", usd_text(t.wasted_micro_usd), usd_text(t.micro_usd));
@@ -102,6 +102,7 @@ void append_json(server::JsonText& json, const Tally& tally) {
   json.key("fairness").raw(fmt::format("{:.6f}", tally.fairness));
   json.key("tasks_done").number(tally.tasks_done);
   json.key("tokens").number(tally.tokens);
+  json.key("tokens_used").number(tally.used_tokens);
   json.key("tokens_wasted").number(tally.wasted_tokens);
   json.key("usd").raw(server::amount_text(Unit::kMicroUsd, tally.micro_usd));
   json.key("usd_wasted").raw(server::amount_text(Unit::kMicroUsd, tally.wasted_micro_usd));
@@ -111,7 +112,7 @@ std::vector<std::string> remarks(const Tally& tally, Nanos patience) {
   std::vector<std::string> remarks;
   if (tally.too_large > 0) {
     remarks.push_back(fmt::format("{} of the calls are larger than a limit and can never be made.",
-                                  percent_text(part_of(tally.too_large, tally.wanted))));
+                                  percent_text(part_of(tally.too_large, tally.asked))));
   }
   const double impatient = part_of(tally.given_up - tally.too_large, tally.wanted);
   if (impatient > 0.01) {

@@ -37,9 +37,10 @@ struct Tally {
   std::uint64_t tasks_done = 0;  // to their last call; 0 where tasks are not counted
   Amount tokens = 0;             // of calls done
   Amount micro_usd = 0;          // paid for them; 0 where no price is known
+  Amount used_tokens = 0;        // paid for in tasks that were finished
   Amount wasted_tokens = 0;      // paid for in tasks that were then given up
   Amount wasted_micro_usd = 0;
-  double quota_used = 0;  // 0 to 1: of what the provider's tightest limit allowed in the time
+  double quota_used = 0;  // 0 to 1: of what a limit of the provider allowed in the time
   double fairness = 1;
   WaitHistogram waits = {};  // of calls done: from asking to being admitted by the provider
 };

@@ -30,6 +30,7 @@ TEST(TallyTest, TheTableAndTheJsonSayTheSame) {
               .tasks_done = 250,
               .tokens = 3'000'000,
               .micro_usd = 7'500'000,
+              .used_tokens = 2'700'000,
               .wasted_tokens = 100'000,
               .wasted_micro_usd = 420'000,
               .quota_used = 0.987,
@@ -48,7 +49,7 @@ TEST(TallyTest, TheTableAndTheJsonSayTheSame) {
             "wait of calls done, 99%: 1.5 s\n"
             "fairness (1 is best): 0.950\n"
             "tasks finished: 250\n"
-            "tokens put to use: 2,900,000\n"
+            "tokens put to use: 2,700,000\n"
             "dollars wasted: $0.42 of $7.50\n");
   server::JsonText json;
   json.open('{');
@@ -58,7 +59,10 @@ TEST(TallyTest, TheTableAndTheJsonSayTheSame) {
       R"({"calls_wanted":2000,"calls_asked":1900,"calls_done":1500,"calls_given_up":400,)"
       R"("calls_too_large":0,"refusals_429":12345,"quota_used":0.987000,"wait_p50_ms":1)"))
       << json.str();
-  EXPECT_TRUE(json.str().ends_with(R"("usd":7.5,"usd_wasted":0.42})")) << json.str();
+  EXPECT_TRUE(
+      json.str().ends_with(R"("tokens":3000000,"tokens_used":2700000,"tokens_wasted":100000,)"
+                           R"("usd":7.5,"usd_wasted":0.42})"))
+      << json.str();
 }
 
 TEST(TallyTest, CallsGivenUpWithWeirAreExplained) {
@@ -72,6 +76,9 @@ TEST(TallyTest, CallsGivenUpWithWeirAreExplained) {
   EXPECT_EQ(remarks(tally, 1min),
             std::vector<std::string>{
                 "10.4% of the calls are larger than a limit and can never be made."});
+  // Of calls that nobody came to ask it is not known.
+  tally.wanted = 2'000;
+  EXPECT_TRUE(remarks(tally, 1min)[0].starts_with("10.4% of the calls are larger"));
   tally.given_up = 208;
   EXPECT_EQ(remarks(tally, 1min).size(), 2U);
 }
