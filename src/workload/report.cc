@@ -218,6 +218,8 @@ std::string html_report(const ReportText& text, const SimulationOptions& options
   }
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta http-equiv=\"Content-Security-Policy\" "
+      "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
       "<title>{0}</title><style>{1}</style></head>\n<body><main><h1>{0}</h1>"
       "<p class=\"lead\">{2}</p>{3}{4}{5}<h2>Given</h2><div class=\"card\"><ul>{6}</ul></div>"
