@@ -13,6 +13,8 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "app/descriptor_limit.h"
+#include "app/progress_bar.h"
 #include "app/table.h"
 #include "server/limit_spec.h"
 #include "workload/fake_provider.h"
@@ -36,12 +38,12 @@ constexpr std::string_view kTryNext =
   weir start            the daemon; then OPENAI_BASE_URL=http://127.0.0.1:9347/proxy/openai/v1
 )";
 
-// SIGINT and SIGTERM ask for an end. A second one does not wait for it.
+// SIGINT, SIGTERM and SIGHUP ask for an end. A second one does not wait for it.
 class Interruption {
  public:
   Interruption() {
     boost::system::error_code error;
-    for (const int signal : {SIGINT, SIGTERM}) signals_.add(signal, error);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) signals_.add(signal, error);
     signals_.async_wait([this](const boost::system::error_code& failed, int signal) {
       if (failed) return;
       signal_ = signal;
@@ -108,31 +110,6 @@ std::string provider_file(const Quota& quota, const FakeProvider& provider) {
   return text;
 }
 
-// One line that is written again and again, on a terminal.
-class ProgressBar {
- public:
-  ProgressBar(std::string_view title, Nanos all) : title_(title), all_(all) {}
-  ~ProgressBar() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  void show(const FleetRun::Progress& progress, const FakeProvider::Truth& truth) {
-    if (!terminal_) return;
-    constexpr std::size_t kWidth = 24;
-    const auto part = static_cast<std::size_t>(progress.elapsed * kWidth / all_);
-    const std::size_t full = std::min(part, kWidth);
-    fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:>2} s  done {}  given up {}  429s {}\x1b[K", title_,
-               "", full, "", kWidth - full, progress.elapsed / std::chrono::seconds{1},
-               progress.tally.done, progress.tally.given_up, truth.refused);
-    shown_ = true;
-  }
-
- private:
-  const std::string_view title_;
-  const Nanos all_;
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  bool shown_ = false;
-};
-
 class Demo {
  public:
   Demo(const DemoOptions& options, const Interruption& interruption)
@@ -176,6 +153,7 @@ class Demo {
     if (!with) return ended(with.error());
     report(*without, *with);
     if (options_.hold) {
+      std::fflush(stdout);
       say(fmt::format("It goes on: {}/ (Ctrl-C to end)\n", url));
       while (phase("until Ctrl-C    ", url + "/proxy/demo", **behind)) {
       }
@@ -186,8 +164,9 @@ class Demo {
  private:
   // Said to the person at the terminal.
   static void say(std::string_view text) { fmt::print(stderr, "{}", text); }
+  // Does not throw if nobody reads it: the exit code tells it, too.
   static int failed(std::string_view why, int code = kFailed) {
-    fmt::print(stderr, "weir: {}\n", why);
+    std::fputs(fmt::format("weir: {}\n", why).c_str(), stderr);
     return code;
   }
   int ended(const Error& error) const {
@@ -217,18 +196,20 @@ class Demo {
 
   Result<FleetRun::Outcome> phase(std::string_view title, const std::string& url,
                                   const FakeProvider& provider) {
-    ProgressBar bar{title, plan_.lasting};
+    ProgressBar bar;
+    const auto show = [&](const FleetRun::Progress& progress) {
+      bar.show(std::chrono::duration<double>{progress.elapsed} / plan_.lasting,
+               fmt::format("{}  {:>2} s  done {}  given up {}  429s {}", title,
+                           progress.elapsed / std::chrono::seconds{1}, progress.tally.done,
+                           progress.tally.given_up, provider.truth().refused));
+    };
     FakeProvider::Truth in_time;
     auto fleet = FleetRun::create(
-        plan_,
-        {.url = url,
-         .told = [&](const FleetRun::Progress& progress) { bar.show(progress, provider.truth()); },
-         .time_over = [&] { in_time = provider.truth(); }},
-        time_);
+        plan_, {.url = url, .told = show, .time_over = [&] { in_time = provider.truth(); }}, time_);
     if (!fleet) return std::unexpected(fleet.error());
     FleetRun::Outcome outcome = (*fleet)->run(interruption_.token());
     if (interruption_.signal() != 0) return fail(Errc::kCancelled, "the demo was interrupted");
-    outcome.tally.refusals = provider.truth().refused;
+    outcome.tally.refusals = in_time.refused;
     outcome.tally.quota_used =
         static_cast<double>(in_time.tokens) / quota_.tokens_in(plan_.lasting);
     return outcome;
@@ -291,7 +272,6 @@ class Demo {
                       "not trust these figures.\n",
                       server::span_text(late)));
     }
-    std::fflush(stdout);
   }
 
   static void append(server::JsonText& json, const FleetRun::Outcome& outcome) {
@@ -316,7 +296,6 @@ class Demo {
     }
     json.close(']').close('}').close('}');
     fmt::print("{}\n", json.str());
-    std::fflush(stdout);
   }
 
   const DemoOptions& options_;
@@ -331,6 +310,7 @@ class Demo {
 
 int demo(const DemoOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   const Interruption interruption;
   return Demo{options, interruption}.run();
 }

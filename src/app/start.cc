@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "app/descriptor_limit.h"
 #include "weir/time/thread_timer.h"
 
 namespace weir::app {
@@ -22,14 +22,6 @@ Try, in another terminal:
 Your own limits: weir start --provider-dir DIR   (weir check FILE explains them)
 
 )";
-
-// As many connections as the system lets us have.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // Blocked in every thread, to be waited for in this one.
 sigset_t block_signals() {
