@@ -2,16 +2,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "app/progress_bar.h"
 #include "app/table.h"
 #include "server/limit_spec.h"
 #include "server/text.h"
 #include "workload/feed.h"
+#include "workload/model_provider.h"
 #include "workload/report.h"
 
 namespace weir::app {
@@ -228,33 +232,15 @@ Parsed<void> read(const SimulateOptions& asked, Setting& setting) {
   return {};
 }
 
-// On a terminal: [#######             ]  35%  with Weir
-class ProgressBar {
- public:
-  void show(std::string_view what, double done) {
-    if (!terminal_) return;
-    constexpr double kWidth = 30;
-    const auto filled = static_cast<std::size_t>(std::clamp(done, 0.0, 1.0) * kWidth);
-    fmt::print(stderr, "\r\x1b[K[{}{}] {:3.0f}%  {}", std::string(filled, '#'),
-               std::string(static_cast<std::size_t>(kWidth) - filled, ' '), done * 100, what);
-  }
-  ~ProgressBar() {
-    if (terminal_) fmt::print(stderr, "\r\x1b[K");
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-};
-
 std::string rate_text(Nanos gap) {
   const double a_minute = 6e10 / static_cast<double>(gap.count());
   return a_minute >= 1 ? fmt::format("{:.3g} calls a minute", a_minute)
                        : fmt::format("{:.3g} calls an hour", a_minute * 60);
 }
 
-std::string limits_text(const ProviderConfig& provider) {
+std::string limits_text(const SimulationOptions& options) {
   std::string text;
-  for (const LimitConfig& limit : provider.limits) {
+  for (const LimitConfig& limit : workload::limits_of(options.provider, options.model)) {
     const LimitSpec& spec = limit.spec;
     const std::string amount =
         spec.unit == Unit::kMicroUsd
@@ -277,7 +263,7 @@ std::vector<std::string> assumptions(const Setting& setting) {
   return {
       fmt::format("{} that would each make {} for {}; {}", fleet, rate_text(options.mean_gap),
                   server::span_text(options.duration), setting.sizes),
-      fmt::format("quota: {}", limits_text(options.provider)),
+      fmt::format("quota: {}", limits_text(options)),
       fmt::format("an answer takes {} and {} a token; a call waits {} at most; seed {}",
                   server::span_text(options.latency), server::span_text(options.latency_per_token),
                   server::span_text(options.patience), options.seed),
@@ -291,7 +277,9 @@ void add_assumed(server::JsonText& json, const Setting& setting) {
     json.key("agents").number(options.agents).key("greedy").number(options.greedy);
   }
   json.key("duration_ms").number(server::ceil_ms(options.duration)).key("quota").open('[');
-  for (const LimitConfig& limit : options.provider.limits) server::add_limit_spec(json, limit);
+  for (const LimitConfig& limit : workload::limits_of(options.provider, options.model)) {
+    server::add_limit_spec(json, limit);
+  }
   json.close(']').key("model").text(options.model);
   json.key("calls").text(setting.sizes).key("calls_per_minute");
   json.raw(fmt::format("{:.6g}", 6e10 / static_cast<double>(options.mean_gap.count())));
@@ -313,28 +301,39 @@ int print_failure(const Error& error) {
   return kUsage;
 }
 
+void show(ProgressBar& bar, double done, std::string_view what) {
+  bar.show(done, fmt::format("{:3.0f}%  {}", 100 * done, what));
+}
+
+int print_unwritten(const std::string& report, int code) {
+  fmt::print(stderr, "weir: --report: {}: {}\n", report, std::strerror(errno));
+  return code;
+}
+
 int compare(const SimulateOptions& asked, const Setting& setting) {
   const SimulationOptions& options = setting.options;
+  std::ofstream report;
+  if (!asked.report.empty()) {
+    report.open(asked.report, std::ios::binary);
+    if (!report) return print_unwritten(asked.report, kUsage);
+  }
   Result<workload::Outcome> direct;
   Result<workload::Outcome> weir;
   {
     ProgressBar bar;
-    direct = workload::simulate(options, workload::Mode::kDirect,
-                                [&](double done) { bar.show("without Weir", done / 2); });
-    if (!direct) return print_failure(direct.error());
     weir = workload::simulate(options, workload::Mode::kWeir,
-                              [&](double done) { bar.show("with Weir", 0.5 + done / 2); });
+                              [&](double done) { show(bar, done / 2, "with Weir"); });
     if (!weir) return print_failure(weir.error());
+    direct = workload::simulate(
+        options, workload::Mode::kDirect,
+        [&](double done) { show(bar, 0.5 + done / 2, "without Weir"); }, weir->limit_index);
+    if (!direct) return print_failure(direct.error());
   }
   const std::vector<std::string> given = assumptions(setting);
-  if (!asked.report.empty()) {
-    std::ofstream file{asked.report, std::ios::binary};
-    file << workload::html_report({"Weir simulation", given}, options, *direct, *weir);
-    file.flush();
-    if (!file) {
-      fmt::print(stderr, "weir: --report: {} cannot be written\n", asked.report);
-      return kFailed;
-    }
+  if (report.is_open()) {
+    report << workload::html_report({"Weir simulation", given}, options, *direct, *weir)
+           << std::flush;
+    if (!report) return print_unwritten(asked.report, kFailed);
   }
   if (asked.output == Output::kJson) {
     server::JsonText json;
@@ -368,10 +367,10 @@ std::string feed_sentence(const workload::Feed& feed, const workload::FeedGoal& 
     const Tally& alone = feed.curve.front().tally;
     return fmt::format(
         "Not even one agent has 99% of its calls served, 99% of them within {}{}.", wait,
-        alone.too_large == 0 ? ""
-                             : fmt::format("; {} are larger than a limit and can never be made",
-                                           workload::percent_text(
-                                               workload::part_of(alone.too_large, alone.wanted))));
+        alone.too_large == 0
+            ? ""
+            : fmt::format("; {} are larger than a limit and can never be made",
+                          workload::percent_text(workload::part_of(alone.too_large, alone.asked))));
   }
   return fmt::format("This quota feeds {}{} agent{}: 99% of their calls are served, 99% within {}.",
                      feed.all ? "at least " : "", workload::count_text(feed.agents),
@@ -390,7 +389,7 @@ int find_feed(const SimulateOptions& asked, const Setting& setting) {
   {
     ProgressBar bar;
     feed = workload::feed(setting.options, goal, [&](std::uint32_t agents, double done) {
-      bar.show(fmt::format("{} agents", agents), done);
+      show(bar, done, fmt::format("{} agents", agents));
     });
   }
   if (!feed) return print_failure(feed.error());

@@ -132,7 +132,58 @@ TEST_F(SimulateTest, WritesAReport) {
   EXPECT_EQ(said.code, 0);
   EXPECT_NE(said.out.find("Plots are in " + page), std::string::npos);
   EXPECT_TRUE(directory.read("report.html").starts_with("<!doctype html>"));
-  EXPECT_EQ(weir({"--duration", "10m", "--report", path("none/report.html")}).code, 1);
+  // What cannot be opened is told before it takes its time.
+  const Said said_early = weir({"--duration", "10m", "--report", path("none/report.html")});
+  EXPECT_EQ(said_early.code, 2);
+  EXPECT_EQ(said_early.out, "");
+  EXPECT_EQ(said_early.err,
+            "weir: --report: " + path("none/report.html") + ": No such file or directory\n");
+  const Said full = weir({"--duration", "10m", "--report", "/dev/full"});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_EQ(full.err, "weir: --report: /dev/full: No space left on device\n");
+}
+
+TEST_F(SimulateTest, BothSidesAndWhatBindsAreOfOneLimit) {
+  // Small calls slip through without Weir, and requests would bind.
+  const std::vector<std::string> arguments{"--rpm", "188", "--tpm", "250000"};
+  EXPECT_NE(weir(arguments).out.find("What binds is tokens per 1m."), std::string::npos);
+  const auto json = boost::json::parse(weir({"--rpm", "188", "--tpm", "250000", "--json"}).out);
+  EXPECT_EQ(json.at("limit").as_string(), "tokens per 1m");
+  for (const char* side : {"without", "with"}) {
+    // A full bucket and an hour's worth.
+    const auto tokens = json.at(side).at("tokens").to_number<double>();
+    EXPECT_NEAR(json.at(side).at("quota_used").to_number<double>(), tokens / (61 * 250'000.0), 1e-6)
+        << side;
+  }
+}
+
+TEST_F(SimulateTest, TheQuotaIsThatOfTheModelToo) {
+  const std::string provider =
+      write("p.yaml",
+            "name: p\n"
+            "domain: p.example\n"
+            "limits:\n"
+            "  - {unit: requests, amount: 300, per: 1m}\n"
+            "models:\n"
+            "  \"small-*\": {limits: [{unit: tokens, amount: 90000, per: 1m}]}\n");
+  const std::vector<std::string> arguments{"--duration", "10m",     "--provider",
+                                           provider,     "--model", "small-1"};
+  const Said said = weir(arguments);
+  EXPECT_NE(said.out.find("\nquota: 300 requests each 1 min, 90,000 tokens each 1 min\n"),
+            std::string::npos)
+      << said.out;
+  std::vector<std::string> as_json = arguments;
+  as_json.push_back("--json");
+  const auto json = boost::json::parse(weir(as_json).out);
+  EXPECT_EQ(json.at("assumed").at("quota").as_array().size(), 2U);
+  EXPECT_EQ(json.at("assumed").at("quota").at(1).at("amount").as_int64(), 90'000);
+}
+
+TEST_F(SimulateTest, WhatCannotBeWrittenHasFailed) {
+  Process process{{"/bin/sh", "-c", WEIR_PROGRAM " simulate --duration 1m >/dev/full"},
+                  path("weir")};
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_EQ(process.err(), "weir: cannot write: No space left on device\n");
 }
 
 TEST_F(SimulateTest, BadNumbersAreWrongUsageThatNamesThem) {
