@@ -147,6 +147,26 @@ test('names the limit that binds, who uses it, who waits and who waited longest'
   assert.match(slowest, /-\d[^]*\d\d:\d\d[^]*\d m?s/);
 });
 
+test('limits of one name are told apart, and none is left out without a word', async (t) => {
+  const models = Array.from({ length: 10 }, (_, i) => `model-${i}`);
+  const limits = [second('requests', 50, 50)];
+  const weir = await h.Weir.start(t, [
+    h.provider('wide', await h.fake_provider(t), {
+      limits,
+      models: Object.fromEntries(models.map((name) => [name, { limits }])),
+    }),
+  ]);
+  for (const model of models) await h.post(weir, '/v1/acquire', { resource: 'wide', model });
+  const page = await h.open(t, `${weir.url}/#/provider/wide`);
+  await page.getByRole('meter', { name: 'requests per 1s, model model-3 used' }).waitFor();
+  await page.getByRole('img', { name: /requests per 1s now .*; requests per 1s, model model-0 now/ })
+    .waitFor();
+  await h.reads(page.getByTestId('charts'), /and 3 more/);
+  await page.getByTestId('charts-table').click();
+  const table = page.getByRole('region', { name: 'History as a table' });
+  await h.reads(table, /requests per 1s\s+requests per 1s, model model-0\s/);
+});
+
 test('refusals of the API are marked and logged, and a lowered limit is told', async (t) => {
   const fake = await h.fake_provider(t);
   const weir = await h.Weir.start(t, [

@@ -140,6 +140,18 @@ test('an operator pauses, drains and resumes, each after a question', async (t) 
   await event(page, 'paused paid').waitFor();
 });
 
+test('an event of another day says which', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, 'about:blank');
+  const events = ['2024-02-29T12:34:56Z', new Date().toISOString()].map((time) => ({
+    type: 'operated', time, what: 'pause', resource: 'paid', by: 'admins',
+  }));
+  await page.route('**/v1/news', (route) => route.fulfill({ json: { events } }));
+  await page.goto(`${weir.url}/#/events`);
+  const times = page.getByTestId('event').locator('time');
+  await h.reads(times, /^\d\d:\d\d:\d\d\n29 Feb 12:34:56$/);
+});
+
 test('asks for a token, says when it is wrong, and keeps it in this tab alone', async (t) => {
   const weir = await guarded(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, weir.url);

@@ -59,13 +59,19 @@ export function amount(value: number, unit: string): string {
   return unit === "usd" ? dollars(value) : count(value);
 }
 
+/** "requests per 1m", and whose it is if not the provider's: "requests per 1m, model gpt-4o". */
+export function limitName({ name, scope }: { name: string; scope: string }): string {
+  return scope === "provider" ? name : `${name}, ${scope}`;
+}
+
 /** "tokens", "token"; money needs no word. */
 export function unitWord(unit: string): string {
   return unit === "usd" ? "" : unit.replace(/_/g, " ");
 }
 
 /** "96%"; 100% only when it is. */
-export function percent(part: number): string {
+export function percent(part: number | null): string {
+  if (part === null) return "–";
   const value = part * 100;
   if (value > 0 && value < 1) return "<1%";
   if (value < 100 && value > 99) return "99%";
@@ -83,6 +89,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 const kTime: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
 const minutes = new Intl.DateTimeFormat("en-GB", kTime);
 const seconds = new Intl.DateTimeFormat("en-GB", { ...kTime, second: "2-digit" });
+const dates = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const days = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
 
 /** "17:40" */
@@ -93,6 +100,12 @@ export function clock(ms: number): string {
 /** "17:40:05" */
 export function clockSeconds(ms: number): string {
   return seconds.format(ms);
+}
+
+/** "17:40:05", of another day "20 Nov 17:40:05" */
+export function stamp(ms: number, now: number): string {
+  const today = startOfDay(ms) === startOfDay(now);
+  return today ? clockSeconds(ms) : `${dates.format(ms)} ${clockSeconds(ms)}`;
 }
 
 /** "at 17:40", "tomorrow at 02:10", "on Fri, 20 Nov at 02:10" */

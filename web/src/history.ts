@@ -34,6 +34,12 @@ export function mean(means: (number | null)[], counts: number[]): number | null 
   return all === 0 ? null : sum / all;
 }
 
+/** The largest; null where nothing is known. */
+export function most(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length === 0 ? null : Math.max(...known);
+}
+
 function fold(history: History, point: Point): void {
   const at = history.time_ms.length - 1;
   for (const [key, counts] of kMeans) {
@@ -46,7 +52,7 @@ function fold(history: History, point: Point): void {
   for (const key of kLargest) history[key][at] = Math.max(history[key][at] ?? 0, point[key]);
   for (const limit of point.limits) {
     const column = columnOf(history, limit);
-    column[at] = Math.max(column[at] ?? 0, limit.used ?? 0);
+    column[at] = most([column[at] ?? null, limit.used]);
   }
 }
 

@@ -1,5 +1,5 @@
 // How close to each limit: a staff gauge each, as rivers have them. Water is what is used.
-import { amount, count, moment, percent } from "../format";
+import { amount, count, limitName, moment, percent } from "../format";
 import { live, scope } from "../state";
 import type { Limit, Resource } from "../wire";
 import { bindingWords } from "./journey";
@@ -35,9 +35,11 @@ function leftOf(limit: Limit): string {
   return `${amount(rest, unit)} of ${amount(capacity, unit)} left`;
 }
 
-function titleOf({ name, unit, per_ms }: Limit): string {
-  if (unit === "usd" && per_ms === 86_400_000) return "the daily budget";
-  return unit === "usd" && per_ms === 3_600_000 ? "the hourly budget" : name;
+function titleOf(limit: Limit): string {
+  const { unit, per_ms, scope } = limit;
+  const budget = unit === "usd" && scope === "provider";
+  if (budget && per_ms === 86_400_000) return "the daily budget";
+  return budget && per_ms === 3_600_000 ? "the hourly budget" : limitName(limit);
 }
 
 function Forecast({ limit, now }: { limit: Limit; now: number }) {
@@ -76,7 +78,7 @@ function Gauge({ limit, resource }: { limit: Limit; resource: Resource }) {
         <p class="figure">
           <span
             role="meter"
-            aria-label={`${name} used`}
+            aria-label={`${limitName(limit)} used`}
             aria-valuemin={0}
             aria-valuemax={100}
             aria-valuenow={Math.round(100 * Math.min(1, limit.used))}

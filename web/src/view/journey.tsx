@@ -1,5 +1,5 @@
 // A call's way as a picture: the time it stands before the weir, the weir, the time in the API.
-import { count, dollars, plural, span } from "../format";
+import { count, dollars, limitName, plural, span } from "../format";
 import { live } from "../state";
 import type { Resource, ResourceState, Spread } from "../wire";
 import { apiTime, turnsAway, verdictOf } from "../verdict";
@@ -78,7 +78,6 @@ function Channel({ resource }: { resource: Resource }) {
   const upstream = apiTime(resource);
   const whole = wait + upstream;
   const left = whole === 0 ? 50 : (100 * wait) / whole;
-  const scope = binding !== null && binding.scope !== "provider" ? ` (${binding.scope})` : "";
   return (
     <>
       <p
@@ -93,7 +92,8 @@ function Channel({ resource }: { resource: Resource }) {
             "no limit holds calls"
           ) : (
             <>
-              {bindingWords(resource)[0]} <strong>{binding.limit + scope}</strong>
+              {bindingWords(resource)[0]}{" "}
+              <strong>{limitName({ name: binding.limit, scope: binding.scope })}</strong>
             </>
           )}
         </span>

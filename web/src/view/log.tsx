@@ -1,9 +1,9 @@
 // What happened, newest first.
 import { signal } from "@preact/signals";
-import { clockSeconds } from "../format";
+import { stamp } from "../format";
 import { lineOf } from "../newsline";
 import { hrefOf } from "../route";
-import { news } from "../state";
+import { live, news } from "../state";
 import type { News } from "../wire";
 
 const kShown = 12;
@@ -11,9 +11,10 @@ const everything = signal(false);
 
 function Entry({ item, here }: { item: News; here: string | undefined }) {
   const line = lineOf(item);
+  const now = live.value?.time_ms ?? Date.now();
   return (
     <li class={line.tone} data-testid="event" data-type={item.type}>
-      <time dateTime={item.time}>{clockSeconds(Date.parse(item.time))}</time>
+      <time dateTime={item.time}>{stamp(Date.parse(item.time), now)}</time>
       <span class="label">{line.label}</span>
       <span class="text">
         {item.resource && item.resource !== here && item.type !== "operated" && (

@@ -1,6 +1,6 @@
 // The charts as text, a row for each twelfth or so of the time span.
-import { clock, count, percent, span } from "../format";
-import { mean } from "../history";
+import { clock, count, limitName, percent, span } from "../format";
+import { mean, most } from "../history";
 import type { History } from "../wire";
 import { Columns } from "./columns";
 
@@ -8,10 +8,6 @@ const kRows = 12;
 
 function sum(values: number[]): number {
   return values.reduce((all, value) => all + value, 0);
-}
-
-function most(values: (number | null)[]): number {
-  return values.reduce<number>((top, value) => Math.max(top, value ?? 0), 0);
 }
 
 export function PastTable({ data }: { data: History }) {
@@ -27,7 +23,7 @@ export function PastTable({ data }: { data: History }) {
           <Columns
             texts={["Until"]}
             numbers={[
-              ...data.limits.map((limit) => limit.name),
+              ...data.limits.map(limitName),
               ...["Wait", "API", "Waiting", "In flight", "Admitted", "Refused", "429"],
             ]}
           />
@@ -46,8 +42,8 @@ export function PastTable({ data }: { data: History }) {
                   <td class="number">
                     {span(mean(part(data.upstream_ms), part(data.answers)))}
                   </td>
-                  <td class="number">{count(most(part(data.waiting)))}</td>
-                  <td class="number">{count(most(part(data.in_flight)))}</td>
+                  <td class="number">{count(Math.max(...part(data.waiting)))}</td>
+                  <td class="number">{count(Math.max(...part(data.in_flight)))}</td>
                   <td class="number">{count(sum(part(data.admitted)))}</td>
                   <td class="number">{count(sum(part(data.refused)))}</td>
                   <td class="number">{count(sum(part(data.limited)))}</td>

@@ -1,6 +1,7 @@
 // The past: use of limits, wait beside API time, queue; and what happened, on the same time line.
 import type { ComponentChildren } from "preact";
-import { clock, clockSeconds, count, percent, span } from "../format";
+import { clock, clockSeconds, count, limitName, percent, span } from "../format";
+import { most } from "../history";
 import type { History } from "../wire";
 import { kHeights, kLanesMax, limitChart, markChart, queueChart, timeChart } from "./chart_kinds";
 import { Glyph } from "./glyph";
@@ -25,7 +26,7 @@ function Lanes({ data, at }: { data: History; at: number }) {
     <ul class="lanes" aria-hidden="true">
       {data.limits.slice(0, kLanesMax).map((limit, lane) => (
         <li key={lane}>
-          <b>{limit.used[at] == null ? "–" : percent(limit.used[at] ?? 0)}</b>
+          <b>{percent(limit.used[at] ?? null)}</b>
           <span>
             {limit.name}
             {limit.scope !== "provider" && <small> {limit.scope}</small>}
@@ -72,8 +73,8 @@ function describe(
   const last = data.time_ms.length - 1;
   const between = `${clock(x[0])} to ${clock(x[1])}`;
   const peaks = data.limits.map((limit) => {
-    const most = limit.used.reduce<number>((top, value) => Math.max(top, value ?? 0), 0);
-    return `${limit.name} now ${percent(limit.used[last] ?? 0)}, at most ${percent(most)}`;
+    const now = percent(limit.used[last] ?? null);
+    return `${limitName(limit)} now ${now}, at most ${percent(most(limit.used))}`;
   });
   return {
     use: `Use of limits, ${between}: ${peaks.join("; ")}`,
@@ -93,6 +94,7 @@ export function Plots({ data, version }: { data: History; version: number }) {
   const x: [number, number] = [Math.min(first, end - kShortest * data.step_ms), end];
   const at = Math.min(pointed.value ?? Infinity, data.time_ms.length - 1);
   const lanes = Math.min(kLanesMax, data.limits.length);
+  const more = data.limits.length - lanes;
   const id = `${data.resource} ${data.step_ms} ${data.limits.length}`;
   const labels = describe(data, x);
   const marks = kMarks.map(([key, name]) => {
@@ -127,6 +129,7 @@ export function Plots({ data, version }: { data: History; version: number }) {
             />
             <Lanes data={data} at={at} />
           </div>
+          {more > 0 && <p class="hint">and {count(more)} more, in the table</p>}
         </Chart>
       )}
       <Chart
