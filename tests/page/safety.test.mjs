@@ -104,8 +104,14 @@ test('no secret is in any byte that the browser receives', async (t) => {
   await page.getByTestId('change-limit').first().click();
   await page.getByTestId('dialog-confirm').click();
   await page.locator('[data-testid=event][data-type=operated]').first().waitFor();
+  const headers = { authorization: `Bearer ${secret.admin}` };
   for (const path of ['/api/status', '/v1/resources', '/v1/news', '/metrics']) {
-    await page.evaluate((to) => fetch(to).then((answer) => answer.text()), path);
+    const ask = async ([to, init]) => {
+      const answer = await fetch(to, init);
+      await answer.text();
+      return answer.status;
+    };
+    assert.equal(await page.evaluate(ask, [path, { headers }]), 200, path);
   }
   await h.eventually(() => (tap.events.get('point') ?? 0) > 0, 'a point of history', 15_000);
 

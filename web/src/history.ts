@@ -3,7 +3,8 @@ import { kCounts, kLargest, kMeans } from "./wire";
 import type { History, Point, Span } from "./wire";
 
 const kPointMs = 10_000;
-export const kSteps: Record<Span, number> = { "1h": 360, "24h": 720 };
+/** What the daemon keeps; of a day also the step under way. */
+export const kSteps: Record<Span, number> = { "1h": 360, "24h": 721 };
 
 /**
  * Adds a point of 10 s. In a history of longer steps it is folded into the last step until that
