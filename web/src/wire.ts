@@ -214,7 +214,8 @@ export interface Source {
   rate_limited: number;
   last: SourceResult | null;
   headers?: Record<string, string>;
-  results?: SourceResult[];
+  /** Null while the store does not answer; not in a list. */
+  results?: SourceResult[] | null;
 }
 
 export interface Problem {

@@ -11,7 +11,7 @@ const kBodyShown = 65_536;
 
 /** The beginning of a body as text, whatever it is; never as HTML. */
 async function bodyOf({ name, results = [], failures }: Source): Promise<string | null> {
-  const never = failures >= results.length && results.every(bad);
+  const never = results !== null && failures >= results.length && results.every(bad);
   if (never) return null;
   const answer = await send(`v1/sources/${encodeURIComponent(name)}/body`);
   const whole = await answer.arrayBuffer();
@@ -54,7 +54,8 @@ function Facts({ source, now }: { source: Source; now: number }) {
   );
 }
 
-function Results({ results, now }: { results: SourceResult[]; now: number }) {
+function Results({ results, now }: { results: SourceResult[] | null; now: number }) {
+  if (results === null) return <p class="hint">The store does not answer; they are in it.</p>;
   if (results.length === 0) return <p class="hint">It was not fetched yet.</p>;
   return (
     <table data-testid="source-results">
@@ -110,7 +111,7 @@ export function SourcePage({ name }: { name: string }) {
         <>
           <Facts source={source} now={now} />
           <h2>Results</h2>
-          <Results results={source.results ?? []} now={now} />
+          <Results results={source.results ?? null} now={now} />
         </>
       )}
       {body !== null && (
