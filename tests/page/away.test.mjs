@@ -89,13 +89,12 @@ test('after an upgrade the page is loaded anew, but not under a dialog', async (
   await page.getByRole('dialog').waitFor();
   await page.evaluate(() => (document.body.marked = true));
   await page.unrouteAll();
-  await h.live(page);
+  await h.reads(page.getByTestId('daemon'), /Version\s+(?!0\.0\.1\b)\S/);
   const marked = () => page.evaluate(() => document.body.marked === true);
   assert.ok(await marked(), 'the same document');
   await page.keyboard.press('Escape');
   await h.eventually(async () => !(await marked().catch(() => true)), 'another document');
   await h.live(page);
-  assert.ok(!(await h.reads(page.getByTestId('daemon'), /Version/)).includes('0.0.1'));
 });
 
 test('charts that cannot be loaded are told', async (t) => {
@@ -142,8 +141,8 @@ test('what was missed is read again, but not all the time', async (t) => {
   await page.evaluate(() => window.miss());
   await h.eventually(() => asked(page, '/v1/news') === 2, 'read at once');
   for (let i = 0; i < 3; ++i) await page.evaluate(() => window.miss());
-  await page.clock.runFor(8_000);
+  await page.clock.runFor(5_000);
   assert.equal(asked(page, '/v1/news'), 2);
-  await page.clock.runFor(2_000);
+  await page.clock.runFor(5_000);
   await h.eventually(() => asked(page, '/v1/news') === 3, 'and once for all others');
 });

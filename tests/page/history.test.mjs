@@ -164,24 +164,23 @@ test("after an hour's events of twenty providers the page takes less than 50 MB"
   };
   // Agents of all others, and news.
   const more = async (second) => {
-    const operation = second % (2 * kPiece) === 0 ? 'pause' : 'resume';
     for (const [i, resource] of others.entries()) {
-      const agent = `agent-${(second + i) % 9}`;
+      const agent = `agent-${(second / 20 + i) % 9}`;
       await h.post({ url }, '/v1/acquire', { resource, agent, cost: { tokens: 100 } });
     }
-    await h.post({ url }, `/v1/resources/spent/${operation}`);
+    for (const what of ['pause', 'resume']) await h.post({ url }, `/v1/resources/spent/${what}`);
   };
   const before = await heap();
   const kPiece = 4; // more at once is more than a watcher may lag behind
   const already = tap.events.get('live') ?? 0;
   for (let second = kPiece; second <= 3600; second += kPiece) {
-    await more(second);
+    if (second % 20 === 0) await more(second);
     await (await daemon).step(kPiece);
     await h.eventually(() => tap.events.get('live') - already >= second, `${second} events`);
     tap.received.length = 0;
   }
   assert.ok(tap.events.get('point') >= 360);
-  assert.ok(tap.events.get('operated') >= 900);
+  assert.ok(tap.events.get('operated') >= 360);
   assert.equal(tap.events.get('missed'), undefined);
   const { time_ms } = (await h.post({ url }, '/v1/live', undefined, { method: 'GET' })).body;
   const clock = new Date(time_ms).toISOString().slice(11, 19);
