@@ -159,8 +159,8 @@ test('limits of one name are told apart, and none is left out without a word', a
   for (const model of models) await h.post(weir, '/v1/acquire', { resource: 'wide', model });
   const page = await h.open(t, `${weir.url}/#/provider/wide`);
   await page.getByRole('meter', { name: 'requests per 1s, model model-3 used' }).waitFor();
-  await page.getByRole('img', { name: /requests per 1s now .*; requests per 1s, model model-0 now/ })
-    .waitFor();
+  const used = /requests per 1s now .*; requests per 1s, model model-0 now/;
+  await page.getByRole('img', { name: used }).waitFor();
   await h.reads(page.getByTestId('charts'), /and 3 more/);
   await page.getByTestId('charts-table').click();
   const table = page.getByRole('region', { name: 'History as a table' });

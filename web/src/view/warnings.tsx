@@ -105,7 +105,9 @@ export function Announcer() {
   const silent = silentSince.value !== null;
   const warnings = live.value?.warnings.filter(({ severity }) => severity !== "info") ?? [];
   const causes = new Set(
-    warnings.map((w) => `${kWords[w.severity]}: ${w.code.replaceAll("_", " ")} ${w.resource ?? ""}`),
+    warnings.map(({ severity, code, resource }) => {
+      return `${kWords[severity]}: ${code.replaceAll("_", " ")} ${resource ?? ""}`;
+    }),
   );
   if (live.value !== null && !silent && causes.size === 0) causes.add("No warnings");
   return (
