@@ -13,7 +13,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr Nanos kAddressesKnown = std::chrono::seconds{60};
+constexpr Nanos kAddressesFresh = std::chrono::seconds{60};
+constexpr Nanos kAddressesKnown = std::chrono::minutes{10};
 
 }  // namespace
 
@@ -29,21 +30,28 @@ UpstreamHost::UpstreamHost(UpstreamLoop& the_loop, const Origin& the_origin)
     : loop(the_loop), origin(the_origin) {
   if (!is_address(origin.host)) return;
   addresses.emplace_back(asio::ip::make_address(origin.host), origin.port);
-  known_until = kEndOfTime;
+  fresh_until = known_until = kEndOfTime;
 }
 
 void UpstreamHost::resolve(UpstreamConnection& connection) {
-  if (loop.clock.now() < known_until) return connection.on_addresses({});
+  const Instant now = loop.clock.now();
+  if (now >= fresh_until) look_up();
+  if (now < known_until) return connection.on_addresses({});
   waiting.push_back(connection.shared_from_this());
-  if (waiting.size() > 1) return;
+}
+
+void UpstreamHost::look_up() {
+  if (std::exchange(looking_up, true)) return;
   loop.resolver.async_resolve(
       origin.host, std::to_string(origin.port), tcp::resolver::numeric_service,
       [this, weak = loop.weak_from_this()](const error_code& error,
                                            const tcp::resolver::results_type& results) {
         const auto alive = weak.lock();
         if (!alive) return;
+        looking_up = false;
         if (!error) {
           addresses.assign(results.begin(), results.end());
+          fresh_until = loop.clock.now() + kAddressesFresh;
           known_until = loop.clock.now() + kAddressesKnown;
         }
         for (const auto& waits : std::exchange(waiting, {})) {
@@ -64,7 +72,7 @@ void UpstreamLoop::forget_hosts(Instant now) {
   std::erase_if(hosts, [&](const auto& entry) {
     const UpstreamHost& host = entry.second;
     const bool known = now < host.known_until && !is_address(host.origin.host);
-    return !known && host.waiting.empty() && !used.contains(&host);
+    return !known && !host.looking_up && !used.contains(&host);
   });
 }
 
@@ -131,7 +139,7 @@ void UpstreamConnection::connect_next(std::string_view error) {
     if (!failed) return wait_writable();
     what = failed.message();
   }
-  if (!is_address(host_.origin.host)) host_.known_until = {};
+  if (!is_address(host_.origin.host)) host_.fresh_until = host_.known_until = {};
   fail(UpstreamFault::kUnreachable, what);
 }
 

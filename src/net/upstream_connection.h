@@ -42,13 +42,17 @@ class UpstreamExchange final : public UpstreamCall {
 struct UpstreamHost {
   UpstreamHost(UpstreamLoop& loop, const Origin& origin);
 
-  // Sees to it that `connection` gets to know the addresses: now or later.
+  // Sees to it that `connection` gets to know the addresses: now or later. Old ones do until there
+  // are new ones: the look-ups of a loop go one after the other, and any of them may hang.
   void resolve(UpstreamConnection& connection);
+  void look_up();
 
   UpstreamLoop& loop;
   const Origin origin;
   std::vector<boost::asio::ip::tcp::endpoint> addresses = {};
+  Instant fresh_until = {};
   Instant known_until = {};
+  bool looking_up = false;
   std::vector<std::shared_ptr<UpstreamConnection>> waiting = {};  // for addresses
   std::vector<UpstreamConnection*> idle = {};                     // the last one used at the end
 };

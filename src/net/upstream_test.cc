@@ -406,6 +406,31 @@ TEST_F(UpstreamTest, ReachesAnIpv6Address) {
   pool_.reset();
 }
 
+// The look-ups of a loop go one after the other: one that hangs must not end what is known.
+TEST_F(UpstreamTest, OldAddressesDoWhileNewOnesAreLookedUp) {
+  RawServer server{echo};
+  const auto loop = std::make_shared<UpstreamLoop>(io_, time_, nullptr, Options{});
+  const auto called = [&](UpstreamHost& host) {
+    Receiver receiver;
+    UpstreamExchange call{get(), receiver};
+    loop->new_connection(host).post_connect(call);
+    poll();
+    run_until([&] { return receiver.over() || !host.waiting.empty(); });
+    return receiver.ended;
+  };
+  UpstreamHost& host = loop->host_of(server.origin("old.invalid"));
+  host.addresses.emplace_back(boost::asio::ip::address_v4::loopback(), server.port());
+  host.fresh_until = time_.now();
+  host.known_until = time_.now() + 1min;
+  host.looking_up = true;
+  EXPECT_TRUE(called(host));
+  time_.advance(1min);
+  loop->forget_hosts(time_.now());
+  EXPECT_EQ(loop->hosts.size(), 1U) << "somebody is to tell it something";
+  EXPECT_FALSE(called(host)) << "too old";
+  while (!loop->connections.empty()) loop->connections.front()->close();
+}
+
 TEST_F(UpstreamTest, HostsThatNobodyCallsAnyMoreAreForgotten) {
   const auto loop = std::make_shared<UpstreamLoop>(io_, time_, nullptr, Options{});
   const auto host = [&](const char* url) -> UpstreamHost& {
