@@ -101,6 +101,13 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
+// As some write JSON.
+std::string with_slashes_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) out.append(c == '/' ? "\\" : "") += c;
+  return out;
+}
+
 }  // namespace
 
 std::string refusal_body(Profile profile, const RefusalText& refusal) {
@@ -129,15 +136,17 @@ void append_key_parameter(std::string& target, const ProviderConfig& provider) {
   target += percent_encoded(provider.api_key.reveal());
 }
 
-void hide_key(std::string& text, const ProviderConfig& provider) {
-  constexpr std::size_t kKeyBytesMin = 4;  // shorter ones are found everywhere
+void hide_key(std::string& text, const ProviderConfig& provider, TextEnd end) {
+  constexpr std::size_t kKeyBytesMin = 8;  // shorter ones are words that are found everywhere
+  constexpr std::size_t kPartBytesMin = 4;
   const std::string& plain = provider.api_key.reveal();
   if (plain.size() < kKeyBytesMin) return;
-  for (const std::string& key : {plain, percent_encoded(plain)}) {
+  for (const std::string& key : {plain, percent_encoded(plain), with_slashes_escaped(plain)}) {
     for (std::size_t at = 0; (at = text.find(key, at)) != text.npos; at += key.size()) {
       text.replace(at, key.size(), key.size(), '*');
     }
-    for (std::size_t size = std::min(key.size(), text.size()); size >= kKeyBytesMin; --size) {
+    if (end == TextEnd::kWhole) continue;
+    for (std::size_t size = std::min(key.size(), text.size()); size >= kPartBytesMin; --size) {
       if (!text.ends_with(std::string_view{key}.substr(0, size))) continue;
       text.replace(text.size() - size, size, size, '*');
       break;

@@ -1,6 +1,7 @@
 // How each profile words a refusal and carries a key.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,9 +33,10 @@ KeyField key_field(Profile profile);
 void append_key(std::string& head, const ProviderConfig& provider);
 // To the end of a request's target: the parameter that carries it, if one does.
 void append_key_parameter(std::string& target, const ProviderConfig& provider);
-// Asterisks in its place, in whichever form it was sent, also where the end of the text has cut it:
-// for what is kept, and for heads of answers.
-void hide_key(std::string& text, const ProviderConfig& provider);
+// Asterisks in its place, in whichever form it was sent or may be repeated, also where the end of a
+// text that was cut has cut it: for what is kept, told and logged, and for heads of answers.
+enum class TextEnd : std::uint8_t { kWhole, kCut };
+void hide_key(std::string& text, const ProviderConfig& provider, TextEnd end = TextEnd::kWhole);
 
 // A query (without '?') less the parameters that carry a key. `key` is one everywhere but with
 // generic providers, where it may be anything.

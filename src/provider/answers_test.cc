@@ -94,24 +94,21 @@ TEST(Credentials, GoIntoTheQueryWhereTheProviderWantsThemThere) {
 // S4.7
 TEST(Credentials, AreHiddenInEitherFormAndLengthsStay) {
   ProviderConfig provider;
-  provider.api_key = Secret{"k&y/1"};
-  std::string text = "a k&y/1 b k%26y%2F1 k&y/ c";
-  hide_key(text, provider);
-  EXPECT_EQ(text, "a ***** b ********* k&y/ c");
-  text = "cut: k&y/";
-  hide_key(text, provider);
-  EXPECT_EQ(text, "cut: ****");
-  text = "cut: k%26y%";
-  hide_key(text, provider);
-  EXPECT_EQ(text, "cut: ******");
-  provider.api_key = Secret{"*****"};  // whose place does not change
-  text = "x*****y";
-  hide_key(text, provider);
-  EXPECT_EQ(text, "x*****y");
-  provider.api_key = Secret{"abc"};
-  text = "abc";
-  hide_key(text, provider);
-  EXPECT_EQ(text, "abc") << "found everywhere";
+  provider.api_key = Secret{"k&y/1234"};
+  const auto hidden = [&](std::string text, TextEnd end = TextEnd::kWhole) {
+    hide_key(text, provider, end);
+    return text;
+  };
+  EXPECT_EQ(hidden("a k&y/1234 b k%26y%2F1234 k&y/ c"), "a ******** b ************ k&y/ c");
+  EXPECT_EQ(hidden(R"({"key":"k&y\/1234"})"), R"({"key":"*********"})") << "as JSON may have it";
+  EXPECT_EQ(hidden("cut: k&y/", TextEnd::kCut), "cut: ****");
+  EXPECT_EQ(hidden("cut: k%26y%", TextEnd::kCut), "cut: ******");
+  EXPECT_EQ(hidden(R"(cut: k&y\/1)", TextEnd::kCut), "cut: ******");
+  EXPECT_EQ(hidden("whole: k&y/"), "whole: k&y/") << "the text ends with another word";
+  provider.api_key = Secret{"********"};  // whose place does not change
+  EXPECT_EQ(hidden("x********y"), "x********y");
+  provider.api_key = Secret{"demo123"};
+  EXPECT_EQ(hidden("a demo123 of demo", TextEnd::kCut), "a demo123 of demo") << "found everywhere";
 }
 
 }  // namespace

@@ -292,12 +292,13 @@ bool Exchange::tries_again(const Signals& signals) const {
 }
 
 void Exchange::judge(bool whole) {
+  hide_key(refusal_head_, *errand_.config);
   const auto head = net::parse_response_head(refusal_head_, errand_.method);
   if (!head) return on_failure(net::UpstreamFault::kMalformed, "the head of the answer is unclear");
   const std::string body = std::exchange(refusal_body_, {});
-  const Signals signals =
-      read_signals(errand_.config->profile, *head,
-                   std::string_view{body}.substr(0, kSignalBodyBytes), house_.clock.wall());
+  std::string told = body.substr(0, kSignalBodyBytes);  // in the log, and by the page
+  hide_key(told, *errand_.config, whole ? TextEnd::kWhole : TextEnd::kCut);
+  const Signals signals = read_signals(errand_.config->profile, *head, told, house_.clock.wall());
   learn(signals);
   if (tries_again(signals)) {
     add(traffic_.retried);
