@@ -30,18 +30,20 @@ std::string lower(std::string_view text) {
 // Beyond the fields that providers are known to use: what is called like a credential.
 bool carries_credential(std::string_view field) {
   if (net::is_credential_field(field)) return true;
-  constexpr std::array<std::string_view, 13> kParts{
-      "token",       "secret",        "apikey",          "api-key",    "password",
-      "x-auth",      "credential",    "auth-key",        "access-key", "app-key",
-      "private-key", "functions-key", "subscription-key"};
-  const std::string name = lower(field);
+  constexpr std::array<std::string_view, 15> kParts{
+      "token",           "secret",  "apikey",      "api-key",       "password",
+      "passphrase",      "x-auth",  "credential",  "auth-key",      "access-key",
+      "application-key", "app-key", "private-key", "functions-key", "subscription-key"};
+  std::string name = lower(field);
+  std::ranges::replace(name, '_', '-');
   return std::ranges::any_of(kParts, [&](auto part) { return name.contains(part); });
 }
 
 bool query_carries_credential(std::string_view query) {
-  constexpr std::array<std::string_view, 11> kNames{
-      "token",      "secret",  "client_secret", "password",  "auth_token",     "access_key",
-      "secret_key", "app_key", "sig",           "signature", "x-amz-signature"};
+  constexpr std::array<std::string_view, 16> kNames{
+      "token",   "api_token",     "auth_token", "private_token",  "id_token",   "refresh_token",
+      "secret",  "client_secret", "password",   "passwd",         "access_key", "secret_key",
+      "app_key", "sig",           "signature",  "x-amz-signature"};
   while (!query.empty()) {
     const std::string_view parameter = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(parameter.size() + 1, query.size()));

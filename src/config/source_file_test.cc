@@ -88,13 +88,27 @@ TEST(SourceFile, RefusesUrlsThatAreNone) {
 
 // S4.7: keys are never stored, so they cannot be in what is.
 TEST(SourceFile, RefusesCredentialsAndNeverQuotesThem) {
-  for (const char* line :
-       {"headers: {Authorization: Bearer CANARY}", "headers: {X-Api-Key: CANARY}",
-        "headers: {cookie: CANARY}", "headers: {X-Auth-Token: CANARY}", "headers: {apikey: CANARY}",
-        "headers: {X-Functions-Key: CANARY}", "url: https://a.example/q?access_key=CANARY",
-        "url: https://a.example/q?b=1&Signature=CANARY", "url: https://user:CANARY@a.example/",
-        "url: https://CANARY@a.example/", "url: https://a.example/q?symbol=A&apikey=CANARY",
-        "url: https://a.example/q?%61pi_key=CANARY", "url: https://a.example?token=CANARY"}) {
+  for (const char* line : {"headers: {Authorization: Bearer CANARY}",
+                           "headers: {X-Api-Key: CANARY}",
+                           "headers: {cookie: CANARY}",
+                           "headers: {X-Auth-Token: CANARY}",
+                           "headers: {apikey: CANARY}",
+                           "headers: {X-Functions-Key: CANARY}",
+                           "url: https://a.example/q?access_key=CANARY",
+                           "url: https://a.example/q?b=1&Signature=CANARY",
+                           "url: https://user:CANARY@a.example/",
+                           "url: https://CANARY@a.example/",
+                           "url: https://a.example/q?symbol=A&apikey=CANARY",
+                           "url: https://a.example/q?%61pi_key=CANARY",
+                           "url: https://a.example?token=CANARY",
+                           "url: https://a.example/q?api_token=CANARY",
+                           "url: https://a.example/q?private_token=CANARY",
+                           "url: https://a.example/q?id_token=CANARY",
+                           "url: https://a.example/q?Refresh_Token=CANARY",
+                           "url: https://a.example/q?passwd=CANARY",
+                           "headers: {X-CMC_PRO_API_KEY: CANARY}",
+                           "headers: {CB-ACCESS-PASSPHRASE: CANARY}",
+                           "headers: {DD-APPLICATION-KEY: CANARY}"}) {
     std::string text = std::string{line} + "\nname: a\n";
     if (!text.starts_with("url")) text += "url: https://a.example/\n";
     const std::string mistake = first_mistake(text);
