@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -121,7 +122,7 @@ Postgres::Postgres(const Options& options)
 
 Postgres::~Postgres() { PQfinish(connection_); }
 
-void Postgres::renew() { deadline_ = clock_.now() + timeout_; }
+void Postgres::renew(Nanos timeout) { deadline_ = clock_.now() + std::max(timeout, timeout_); }
 
 void Postgres::connect(const Options& options) {
   const char* const keywords[] = {"dbname", "client_encoding", "fallback_application_name",

@@ -95,8 +95,8 @@ class Postgres {
   Postgres(const Postgres&) = delete;
   Postgres& operator=(const Postgres&) = delete;
 
-  // What follows ends within the time-out, counted from here.
-  void renew();
+  // What follows ends within the time-out, or `timeout` if that is longer, counted from here.
+  void renew(Nanos timeout = Nanos{0});
 
   struct Clear {
     void operator()(PGresult* result) const { PQclear(result); }

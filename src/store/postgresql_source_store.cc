@@ -56,6 +56,9 @@ constexpr const char* kPutBodies =
     " ON CONFLICT (name) DO UPDATE SET (at_ns, status, content_type, cut, bytes) ="
     " (excluded.at_ns, excluded.status, excluded.content_type, excluded.cut, excluded.bytes)";
 
+// Of 100,000 sources, or of megabytes of bodies over a slow line.
+constexpr Nanos kLongest = std::chrono::seconds{60};
+
 template <class Items, class Value>
 Parameter bytes(const Items& items, Value value) {
   return column(Parameter::kBytes, items, value);
@@ -97,7 +100,7 @@ class PostgresqlSourceStore final : public SourceStore {
   Outcome<void> outcome() const { return db_.outcome(); }
 
   Outcome<void> load(const std::function<void(SourceRow)>& each) override {
-    db_.renew();
+    db_.renew(kLongest);
     const auto answer =
         db_.ask({"SELECT source.name, definition, due_ns, failures,"
                  " at_ns, status, took_ms, bytes, message"
@@ -117,7 +120,7 @@ class PostgresqlSourceStore final : public SourceStore {
   }
 
   Outcome<void> commit(const SourceBatch& batch) override {
-    db_.renew();
+    db_.renew(kLongest);
     db_.together(steps(batch));
     return db_.outcome();
   }

@@ -4,8 +4,8 @@
 // Apart from the journal's store, so that writing a large body never delays a decision: with SQLite
 // it is a file of its own beside it ("<store>-sources"), with PostgreSQL a connection of its own
 // and the tables weir_sources, weir_source_bodies and weir_source_results of the same database. One
-// thread at a time uses it, and no call blocks longer than the time-out. It knows nothing of what a
-// definition means.
+// thread at a time uses it, and no call blocks longer than the time-out, or, over a network and
+// with as much as there is of it, than a minute. It knows nothing of what a definition means.
 #pragma once
 
 #include <cstdint>
