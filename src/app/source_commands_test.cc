@@ -98,6 +98,48 @@ TEST_F(SourceCommandsTest, AddListShowAndRemove) {
   EXPECT_EQ(weir({"sources", "a"}).code, 2);
 }
 
+TEST_F(SourceCommandsTest, ABodyThatCannotBeWrittenIsAFailure) {
+  start();
+  add("a");
+  until_last("a", 200);
+  const Ended ended = run({"/bin/sh", "-c",
+                           fmt::format("exec {} sources a --body --server 127.0.0.1:{} > /dev/full",
+                                       WEIR_PROGRAM, daemon->port())});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_TRUE(ended.err.starts_with("weir: the body cannot be written: ")) << ended.err;
+}
+
+TEST_F(SourceCommandsTest, WhereTheDaemonIsGoneMidwayItIsSaidWhichWereAdded) {
+  world.answer([&](const std::string&) {
+    const std::string body = R"({"resource":null,"stored":true,"durable":true})";
+    return world.count() > 1 ? std::string{"nothing that is HTTP\r\n\r\n"}
+                             : fmt::format("HTTP/1.1 201 Created\r\nContent-Length: {}\r\n\r\n{}",
+                                           body.size(), body);
+  });
+  for (const char* name : {"a", "b", "c"}) {
+    directory.write(fmt::format("all/{}.yaml", name),
+                    fmt::format("name: {}\nurl: https://a.example/\n", name));
+  }
+  const Ended ended = weir({"add", directory.path("all"), "--server", world.url("")});
+  EXPECT_EQ(ended.code, 69);
+  EXPECT_EQ(ended.out, "added a: every 1m, not limited\n");
+  EXPECT_TRUE(ended.err.ends_with("weir: 1 of 3 were added; b was not\n")) << ended.err;
+}
+
+TEST_F(SourceCommandsTest, WhatIsRemovedWhileTheStoreIsAwayIsSaidNotToBeStored) {
+  start("store: " + directory.path("weir.db") + "\n");
+  add("a");
+  until_last("a", 200);
+  for (const char* end : {"", "-wal", "-shm"}) {
+    std::filesystem::remove(directory.path("weir.db-sources") + end);
+  }
+  EXPECT_EQ(put("b", "url: " + world.url() + "\n").text("stored"), "false");
+  EXPECT_TRUE(weir({"sources", "a"}).out.contains("the store is away: results are not known"));
+  const Ended removed = weir({"remove", "a"});
+  EXPECT_EQ(removed.code, 0);
+  EXPECT_EQ(removed.err, "weir: a is gone, but the store is away: that is not stored yet\n");
+}
+
 TEST_F(SourceCommandsTest, MistakesHaveTheirPlaceAndNothingIsAdded) {
   start();
   const std::string good = directory.write("good.yaml", "name: a\nurl: " + world.url() + "\n");

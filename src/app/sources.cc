@@ -4,7 +4,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "app/client.h"
 #include "app/command_line.h"
@@ -97,6 +99,7 @@ std::string details(const json::object& source, bool colours) {
     out += fmt::format("  {}: {}\n", std::string_view{name.data(), name.size()},
                        std::string_view{value.as_string()});
   }
+  if (source.at("results").is_null()) return out + "\nthe store is away: results are not known\n";
   const json::array& results = source.at("results").as_array();
   if (results.empty()) return out + "\nnothing was fetched yet\n";
   Rows rows{headings({"AT (UTC)", "STATUS", "TOOK", "BYTES", "MESSAGE"})};
@@ -147,7 +150,7 @@ int add_sources(const ServerOptions& server, const std::vector<std::string>& fil
     const auto reply = client->call(
         {.method = "PUT", .target = path_of(source.name), .body = source::definition_text(source)});
     if (!reply) {
-      if (sources->size() > 1 && reply.error() != kUnreachable) {
+      if (count > 0 || (sources->size() > 1 && reply.error() != kUnreachable)) {
         fmt::print(stderr, "weir: {} of {} were added; {} was not\n", count, sources->size(),
                    source.name);
       }
@@ -185,8 +188,12 @@ int sources(const SourcesOptions& options) {
   if (options.body) {
     const auto body = client->bytes(path_of(options.name) + "/body");
     if (!body) return body.error();
-    std::fwrite(body->data(), 1, body->size(), stdout);
-    return kDone;
+    if (std::fwrite(body->data(), 1, body->size(), stdout) == body->size() &&
+        std::fflush(stdout) == 0) {
+      return kDone;
+    }
+    fmt::print(stderr, "weir: the body cannot be written: {}\n", std::strerror(errno));
+    return kFailed;
   }
   if (!options.name.empty()) {
     const auto reply = client->get(path_of(options.name));
@@ -217,6 +224,9 @@ int remove_source(const ServerOptions& server, const std::string& name) {
   const auto reply = client->call({.method = "DELETE", .target = path_of(name)});
   if (!reply) return reply.error();
   fmt::print("removed {}\n", name);
+  if (text(reply->json.as_object(), "stored") != "true") {
+    fmt::print(stderr, "weir: {} is gone, but the store is away: that is not stored yet\n", name);
+  }
   return kDone;
 }
 

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "store/source_store.h"
+
 namespace weir::app {
 namespace {
 
@@ -163,6 +165,41 @@ TEST_F(SourcesTest, TheKeyIsSentAndNeitherKeptNorShown) {
   EXPECT_FALSE(seen.contains("CANARY"));
 }
 
+// S4.7: what a refusal says of it is told: in the log, in results and on the page.
+TEST_F(SourcesTest, AKeyThatARefusalRepeatsIsNotTold) {
+  const auto refuse = [&](const std::string& status, const std::string& code) {
+    const std::string body = R"({"error":{"code":")" + code + R"("}})";
+    world.answer(
+        fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{}", status, body.size(), body));
+  };
+  limited("limit: 100\nperiod: 1m\napi_key: CANARY/0123\n");
+  start();
+  refuse("401 Unauthorized", R"(invalid: CANARY\/0123)");
+  add("a");
+  until_last("a", 401);
+  refuse("402 Payment Required", "no money: CANARY/0123");
+  EXPECT_EQ(get("/proxy/world/x").status, 402);
+  EXPECT_TRUE(log().contains("quota is exhausted")) << log();
+  std::string seen = log();
+  for (const char* target : {"/v1/sources/a", "/v1/resources/world", "/metrics", "/api/status",
+                             "/v1/live", "/v1/news"}) {
+    seen += get(target).response.body;
+  }
+  EXPECT_TRUE(seen.contains("invalid: ************")) << seen;
+  EXPECT_TRUE(seen.contains("no money: ***********")) << seen;
+  EXPECT_FALSE(seen.contains("CANARY")) << seen;
+}
+
+TEST_F(SourcesTest, AQuotaThatIsUsedUpIsLoggedWithoutTheKey) {
+  limited("limit: 100\nperiod: 1m\napi_key: CANARY-0123\n");
+  world.answer(World::status("402 Payment Required", "X-Amzn-Errortype: CANARY-0123\r\n"));
+  start();
+  add("a");
+  until([&] { return log().contains("quota is exhausted"); });
+  EXPECT_TRUE(log().contains("generic: ***********")) << log();
+  EXPECT_FALSE((log() + get("/v1/live").response.body).contains("CANARY"));
+}
+
 // S4.7: as Alpha Vantage has it.
 TEST_F(SourcesTest, AKeyInTheQueryIsNeitherKeptNorShown) {
   limited("limit: 100\nperiod: 1m\napi_key: CANARY/0123\napi_key_parameter: appid\n");
@@ -300,6 +337,32 @@ TEST_F(SourcesTest, AnErrorOfTheServersOwnIsAFailedCallOfItsProvider) {
   EXPECT_TRUE(live.contains("\"failed\":1,")) << live;
 }
 
+// An account remembers it as well, but it is the host that fails, limited or not.
+TEST_F(SourcesTest, AnOverloadIsAFailureAndItsRetryAfterIsHeeded) {
+  limited("limit: 100\nperiod: 1m\n");
+  world.answer(World::status("503 Service Unavailable", "Retry-After: 60\r\n"));
+  start();
+  add("a");
+  ASSERT_EQ(put("b", "url: " + world.url("/b", "localhost") + "\nevery: 1h\n").status, 201);
+  for (const char* name : {"a", "b"}) {
+    until_last(name, 503);
+    const Answer answer = source(name);
+    EXPECT_EQ(answer.number("failures"), 1);
+    EXPECT_EQ(answer.number("rate_limited"), 0);
+    EXPECT_EQ(answer.text("state"), "\"backing_off\"");
+    EXPECT_EQ(answer.number("due_at_ms") - answer.json.at("last").at("at_ms").as_int64(), 60'000);
+  }
+  const std::string live = get("/v1/live").response.body;
+  EXPECT_TRUE(live.contains("\"failed\":1,")) << live;
+  world.answer(World::good("{}"));
+  time.advance(59s);
+  until_quiet();
+  EXPECT_EQ(world.count(), 2);
+  for (const char* name : {"a", "b"}) {
+    while (source(name).json.at("last").at("status").as_int64() != 200) second();
+  }
+}
+
 TEST_F(SourcesTest, NobodyThereAndTooSlowAreFailuresWithAReason) {
   start();
   world.answer("");  // never
@@ -336,6 +399,78 @@ TEST_F(SourcesTest, ARedirectIsAnAnswerAndIsNotFollowed) {
   until_last("a", 302);
   EXPECT_EQ(source("a").number("failures"), 0);
   EXPECT_FALSE(world.visits().contains("/else"));
+}
+
+TEST_F(SourcesTest, OnlyASuccessReplacesTheBody) {
+  start();
+  world.answer(World::good("first"));
+  add("a");
+  until_last("a", 200);
+  int results = 1;
+  for (const auto& [status, answer] :
+       {std::pair{304, std::string{"HTTP/1.1 304 Not Modified\r\n\r\n"}},
+        {302, World::status("302 Found", "Location: /y\r\n")}}) {
+    world.answer(answer);
+    time.advance(1h);
+    until_last("a", status);
+    EXPECT_EQ(get("/v1/sources/a/body").response.body, "first") << status;
+    EXPECT_EQ(source("a").json.at("results").as_array().size(), ++results);
+  }
+}
+
+TEST_F(SourcesTest, BeforeTheStoreWasReadNothingIsSaidNotToBeThere) {
+  auto other = store::open_sources({.where = directory.path("weir.db")});
+  ASSERT_TRUE(other);
+  start("store: " + directory.path("weir.db") + "\n");
+  for (const char* target : {"/v1/sources", "/v1/sources/a", "/v1/sources/a/body"}) {
+    const Answer answer = get(target);
+    EXPECT_EQ(answer.status, 503) << target;
+    EXPECT_EQ(answer.text("error"), "\"store_unavailable\"") << target;
+  }
+  other->reset();
+  until([&] {
+    time.advance(1s);
+    return get("/v1/sources").status == 200;
+  });
+  EXPECT_EQ(source("a").status, 404);
+  until([&] { return log().contains("the sources' store is open again"); });
+}
+
+TEST_F(SourcesTest, AStoreThatWasRemovedIsSeenAndMadeAnew) {
+  const std::string main_file = "store: " + directory.path("weir.db") + "\n";
+  start(main_file);
+  add("a");
+  until_last("a", 200);
+  EXPECT_EQ(get("/v1/sources/a/body").status, 200);
+  for (const char* end : {"", "-wal", "-shm"}) {
+    std::filesystem::remove(directory.path("weir.db-sources") + end);
+  }
+  const Answer added = put("b", "url: " + world.url("/b") + "\nevery: 1h\n");
+  EXPECT_EQ(added.status, 201);
+  EXPECT_EQ(added.text("stored"), "false");
+  EXPECT_EQ(source("a").text("results"), "null");
+  EXPECT_TRUE(source("a").json.at("last").is_object());
+  EXPECT_EQ(get("/v1/sources/a/body").status, 503);
+  const auto says = [&](const char* target, const char* what) {
+    return get(target).response.body.contains(what);
+  };
+  EXPECT_TRUE(says("/metrics", "weir_sources_store_open 0\n"));
+  EXPECT_TRUE(says("/metrics", "weir_source_results_given_up_total 0\n"));
+  EXPECT_TRUE(says("/v1/live", "\"store_open\":false,\"results_given_up\":0"));
+  EXPECT_TRUE(says("/v1/live", "The sources' store does not answer ("));
+  EXPECT_EQ(call({.method = "DELETE", .target = "/v1/sources/b"}).response.body,
+            R"({"removed":true,"stored":false})");
+  add("c");
+  until([&] {
+    time.advance(1s);
+    return says("/metrics", "weir_sources_store_open 1\n");
+  });
+  EXPECT_EQ(call({.method = "DELETE", .target = "/v1/sources/c"}).response.body,
+            R"({"removed":true,"stored":true})");
+  daemon.reset();
+  start(main_file);
+  EXPECT_EQ(get("/v1/sources").number("total"), 1);
+  EXPECT_EQ(source("a").status, 200);
 }
 
 TEST_F(SourcesTest, ReplacingKeepsResultsAndRemovingDoesNot) {

@@ -325,6 +325,16 @@ void look_at_daemon(const LiveView& live, std::vector<Warning>& warnings) {
 }
 
 void look_at_sources(const SourceSummary& sources, std::vector<Warning>& warnings) {
+  if (!sources.store_open) {
+    warnings.push_back(
+        {.severity = Severity::kWarning,
+         .code = "store_away",
+         .text = fmt::format("The sources' store does not answer ({}); {} results were given up.",
+                             sources.store_message, sources.results_given_up),
+         .advice =
+             "Mend the disk or the database; it is opened again by itself. Until then sources "
+             "go on, and what is fetched is in memory alone."});
+  }
   if (!sources.breakers_open.empty()) {
     const std::size_t others = sources.breakers_open.size() - 1;
     warnings.push_back(

@@ -343,6 +343,14 @@ TEST_F(DiagnosisTest, WhatIsWrongWithTheDaemonComesFirst) {
   EXPECT_EQ(diagnose(live)[4].text, "The source dead failed at its last fetch.");
 }
 
+TEST_F(DiagnosisTest, TheSourcesStoreIsNotTheStore) {
+  live.sources = {.total = 9, .store_open = false, .store_message = "disk is full"};
+  live.sources->results_given_up = 7;
+  EXPECT_EQ(only().code, "store_away");
+  EXPECT_EQ(only().text,
+            "The sources' store does not answer (disk is full); 7 results were given up.");
+}
+
 TEST_F(DiagnosisTest, SourcesThatAreLateSayWhatToChange) {
   live.sources = {.total = 9, .due = 6, .overdue = 59s, .overdue_domain = "example.com"};
   EXPECT_EQ(codes(), "");

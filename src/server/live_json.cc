@@ -152,7 +152,8 @@ void add_sources(JsonText& json, const SourceSummary& sources) {
   json.key("failing").number(sources.failing);
   json.key("overdue_ms").number(ceil_ms(sources.overdue)).key("breakers_open").open('[');
   for (const std::string& domain : sources.breakers_open) json.text(domain);
-  json.close(']').close('}');
+  json.close(']').key("store_open").boolean(sources.store_open);
+  json.key("results_given_up").number(sources.results_given_up).close('}');
 }
 
 void add_live(JsonText& json, const LiveView& live) {

@@ -34,6 +34,9 @@ struct SourceSummary {
   Nanos overdue{0};                // the longest, by a source of
   std::string overdue_domain = {};
   std::vector<std::string> breakers_open = {};  // domains
+  bool store_open = true;
+  std::string store_message = {};      // why not
+  std::uint64_t results_given_up = 0;  // they could not be stored
 };
 
 struct LiveView {

@@ -16,12 +16,6 @@ namespace {
 
 constexpr Cost kCost = Cost::call();
 constexpr std::size_t kContentTypeBytesMax = 256;
-// How long one that is late waits among a provider's other callers, before another may.
-constexpr Nanos kLinePatience = std::chrono::minutes{1};
-
-std::shared_ptr<const ProviderConfig> config_of(const Task& task) {
-  return task.resource == nullptr ? nullptr : task.resource->config();
-}
 
 // Whether the provider's key may go there.
 bool may_carry_key(const net::Origin& origin, const ProviderConfig& provider) {
@@ -36,7 +30,8 @@ Fetch::Fetch(FetchHouse& house, Task task)
     : house_(house),
       task_(std::move(task)),
       source_(task_->source),
-      provider_(config_of(*task_)),
+      resource_(task_->resource),
+      provider_(resource_ == nullptr ? nullptr : resource_->config()),
       started_(house.clock.now()),
       at_(house.clock.wall()) {}
 
@@ -50,10 +45,10 @@ void Fetch::start() {
 }
 
 void Fetch::ask() {
-  auto route = task_->resource->route(caller_of(*provider_));
+  auto route = resource_->route(caller_of(*provider_));
   if (!route) return finish({Ending::Kind::kRateLimitExceeded});
   route_.emplace(std::move(*route));
-  visit_ = task_->resource->activity().arrive(
+  visit_ = resource_->activity().arrive(
       {.agent = kAgent, .cost = kCost, .priority = route_->priority}, started_);
   Request request{.cost = kCost,
                   .agent = kAgent,
@@ -68,7 +63,7 @@ void Fetch::ask() {
   if (source_->in_line) visit_.queued(started_);
   // At the end of a block the store is about to say how far to go on.
   ticket_ = route_->path.acquire_async(
-      request, started_ + (source_->in_line ? kLinePatience : server::kStorePatience),
+      request, started_ + (source_->in_line ? Schedule::kLinePatience : server::kStorePatience),
       [self = shared_from_this()](Result<Permit> result) mutable {
         auto& io = self->house_.io;
         boost::asio::post(io, [self = std::move(self), result = std::move(result)]() mutable {
@@ -161,7 +156,7 @@ void Fetch::on_failure(net::UpstreamFault fault, std::string_view message) {
   // What never left has cost nothing.
   if (fault == net::UpstreamFault::kUnreachable) server::give_back(std::move(permit_));
   status_ = 0;
-  if (provider_ != nullptr) task_->resource->activity().failed(house_.clock.now());
+  if (provider_ != nullptr) resource_->activity().failed(house_.clock.now());
   finish({Ending::Kind::kFailed}, message);
 }
 
@@ -172,7 +167,7 @@ void Fetch::learn(const Signals& signals) {
     house_.log.warning("a provider's quota is exhausted",
                        {{"resource", provider_->name}, {"why", signals.reason}});
   }
-  weir::learn({.resource = *task_->resource,
+  weir::learn({.resource = *resource_,
                .config = *provider_,
                .account = *route_->account,
                .caller = caller_of(*provider_),
@@ -181,7 +176,7 @@ void Fetch::learn(const Signals& signals) {
 }
 
 void Fetch::tell_limited(const Signals& signals) {
-  if (!task_->resource->activity().limited(house_.clock.now())) return;
+  if (!resource_->activity().limited(house_.clock.now())) return;
   server::JsonText json;
   json.key("resource").text(provider_->name).key("agent").text(kAgent).key("model").text("");
   json.key("retry_after_ms");
@@ -193,8 +188,9 @@ void Fetch::answered() {
   if (status_ >= 400) return judge();
   if (provider_ != nullptr) {
     // S4.7: a server that echoes what it was sent must not get the key into the store.
-    hide_key(body_.bytes, *provider_);
-    hide_key(body_.content_type, *provider_);
+    hide_key(body_.bytes, *provider_, body_.cut ? TextEnd::kCut : TextEnd::kWhole);
+    hide_key(body_.content_type, *provider_,
+             body_.content_type.size() < kContentTypeBytesMax ? TextEnd::kWhole : TextEnd::kCut);
   }
   const bool redirects = status_ >= 300 && status_ != 304;
   finish({Ending::Kind::kFetched},
@@ -205,6 +201,11 @@ void Fetch::answered() {
 
 void Fetch::judge() {
   using enum Signals::Kind;
+  if (provider_ != nullptr) {
+    // S4.7: what is read from them is shown and logged.
+    hide_key(refusal_head_, *provider_);
+    hide_key(body_.bytes, *provider_, body_.cut ? TextEnd::kCut : TextEnd::kWhole);
+  }
   const auto head = net::parse_response_head(refusal_head_, "GET");
   if (!head) {
     return on_failure(net::UpstreamFault::kMalformed, "the head of the answer is unclear");
@@ -213,18 +214,14 @@ void Fetch::judge() {
       read_signals(provider_ == nullptr ? Profile::kGeneric : provider_->profile, *head,
                    body_.bytes, house_.clock.wall());
   learn(signals);
-  // An account remembers an overload; without one it is a failure, which backs off.
-  const bool limited = signals.kind == kLimited || signals.kind == kExhausted ||
-                       (signals.kind == kOverloaded && provider_ != nullptr);
-  if (limited) {
+  if (signals.kind == kLimited || signals.kind == kExhausted) {
     return finish({Ending::Kind::kLimited,
                    signals.kind == kExhausted ? signals.resets_in : signals.retry_after});
   }
-  if (status_ >= 500 && provider_ != nullptr) {
-    task_->resource->activity().failed(house_.clock.now());
-  }
+  const bool failed = status_ >= 500 || signals.kind == kOverloaded;
+  if (failed && provider_ != nullptr) resource_->activity().failed(house_.clock.now());
   const bool told = !signals.reason.ends_with(fmt::format("status {}", status_));  // more than that
-  finish({status_ >= 500 ? Ending::Kind::kFailed : Ending::Kind::kRefused},
+  finish({failed ? Ending::Kind::kFailed : Ending::Kind::kRefused, signals.retry_after},
          told ? std::string_view{signals.reason} : "");
 }
 
@@ -245,12 +242,11 @@ void Fetch::finish(Ending ending, std::string_view message) {
                              .bytes = static_cast<std::int64_t>(
                                  std::max<std::uint64_t>(length_, body_.bytes.size())),
                              .message = std::string{message}}};
-  if (ending.kind == Ending::Kind::kFetched) {
+  if (ending.kind == Ending::Kind::kFetched && status_ < 300) {
     body_.at = at_;
     body_.status = status_;
     fetched.body = std::move(body_);
   }
-  if (provider_ != nullptr) hide_key(fetched.result.message, *provider_);
   Task task = std::move(*task_);
   task_.reset();
   house_.done(*this, std::move(task), std::move(fetched));

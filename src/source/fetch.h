@@ -22,7 +22,7 @@ namespace weir::source {
 struct Fetched {
   Ending ending;
   store::SourceResult result = {};
-  std::optional<store::SourceBody> body = {};  // of kFetched
+  std::optional<store::SourceBody> body = {};  // of a 2xx
 };
 
 class Fetch;
@@ -71,7 +71,8 @@ class Fetch final : public std::enable_shared_from_this<Fetch>, net::UpstreamRec
   FetchHouse& house_;
   std::optional<Task> task_;
   const std::shared_ptr<Source> source_;
-  const std::shared_ptr<const ProviderConfig> provider_;  // null: not limited
+  const std::shared_ptr<Resource> resource_;  // null: not limited; outlives every permit of it
+  const std::shared_ptr<const ProviderConfig> provider_;  // likewise
   std::optional<Resource::Route> route_;
   Activity::Visit visit_;
   Ticket ticket_;

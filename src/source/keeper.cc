@@ -25,8 +25,8 @@ store::Outcome<void> Keeper::start() {
   return {};
 }
 
-void Keeper::close() {
-  if (!thread_.joinable()) return;
+std::size_t Keeper::close() {
+  if (!thread_.joinable()) return 0;
   {
     const std::lock_guard lock{mutex_};
     closing_ = true;
@@ -34,17 +34,18 @@ void Keeper::close() {
   thread_.request_stop();
   thread_.join();
   store_.reset();
+  std::set<std::string> lost;
+  for (const Pending& pending : pending_) {
+    lost.insert(pending.removed.begin(), pending.removed.end());
+    for (const auto& [name, row] : pending.rows) lost.insert(name);
+  }
+  return lost.size();
 }
 
 store::Outcome<void> Keeper::open() {
   auto opened = store::open_sources(parts_.store);
   if (!opened) return std::unexpected(std::move(opened.error()));
-  if (!loaded()) {
-    std::vector<store::SourceRow> rows;
-    auto read = (*opened)->load([&](store::SourceRow row) { rows.push_back(std::move(row)); });
-    if (!read) return read;
-    parts_.loaded(std::move(rows));
-  }
+  if (auto ready = loaded() ? write_again(**opened) : load(**opened); !ready) return ready;
   store_ = std::move(*opened);
   std::unique_lock lock{mutex_};
   loaded_ = true;
@@ -56,10 +57,28 @@ store::Outcome<void> Keeper::open() {
   return {};
 }
 
+store::Outcome<void> Keeper::load(store::SourceStore& store) {
+  std::vector<store::SourceRow> rows;
+  auto read = store.load([&](store::SourceRow row) { rows.push_back(std::move(row)); });
+  if (read) parts_.loaded(std::move(rows));
+  return read;
+}
+
+// Perhaps it is another one, or an older copy. What is still to be written comes after this.
+store::Outcome<void> Keeper::write_again(store::SourceStore& store) {
+  std::set<std::string> others;
+  auto read = store.load([&](const store::SourceRow& row) { others.insert(row.name); });
+  if (!read) return read;
+  store::SourceBatch batch{.rows = parts_.all()};
+  for (const store::SourceRow& row : batch.rows) others.erase(row.name);
+  batch.removed.assign(others.begin(), others.end());
+  return store.commit(batch);
+}
+
 void Keeper::fail(const store::Failure& failure) {
   store_.reset();
   std::unique_lock lock{mutex_};
-  const bool news = status_.open || status_.message.empty();
+  const bool news = status_.open || status_.message != failure.message;
   status_.open = false;
   status_.message = failure.message;
   std::vector<Done> done;
@@ -126,10 +145,13 @@ store::Outcome<void> Keeper::commit(Pending& pending) {
   return committed;
 }
 
-Keeper::Pending& Keeper::back() {
-  const bool full = pending_.empty() || pending_.back().bytes >= kBatchBytes ||
-                    pending_.back().outcomes.size() >= kBatchOutcomes;
-  return full ? pending_.emplace_back() : pending_.back();
+// The batch to which `bytes` are to be added.
+Keeper::Pending& Keeper::back(std::size_t bytes) {
+  const auto full = [&](const Pending& last) {
+    return (last.bytes > 0 && last.bytes + bytes > kBatchBytes) ||
+           last.outcomes.size() >= kBatchOutcomes;
+  };
+  return pending_.empty() || full(pending_.back()) ? pending_.emplace_back() : pending_.back();
 }
 
 bool Keeper::wake(Pending& pending, Done done) {
@@ -157,8 +179,8 @@ bool Keeper::remove(const std::string& name, Done done) {
 
 void Keeper::add(store::SourceRow row, store::SourceBatch::Outcome outcome) {
   const std::lock_guard lock{mutex_};
-  Pending& pending = back();
   const std::size_t bytes = bytes_of(row, outcome);
+  Pending& pending = back(bytes);
   pending.bytes += bytes;
   bytes_ += bytes;
   pending.rows.insert_or_assign(row.name, std::move(row));

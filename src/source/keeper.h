@@ -3,6 +3,7 @@
 // Safe to use from any thread; nobody waits for the store but who asks. What comes while a commit
 // is under way goes with the next one. A store that fails is opened again each second; meanwhile
 // sources go on, and of what cannot be written the oldest results are given up beyond kPendingMax.
+// Whatever was found in the place of the store then, it is made to hold the sources that there are.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +25,7 @@ namespace weir::source {
 class Keeper {
  public:
   static constexpr std::size_t kPendingMax = 64 * 1024 * 1024;  // bytes
-  static constexpr std::size_t kBatchBytes = 4 * 1024 * 1024;
+  static constexpr std::size_t kBatchBytes = 4 * 1024 * 1024;   // unless one result has more
   static constexpr std::size_t kBatchOutcomes = 1'000;
   static constexpr Nanos kRetryAfter = std::chrono::seconds{1};
 
@@ -39,7 +40,9 @@ class Keeper {
     TimeSource time;
     // Once, with what was kept; from the thread that could open the store first.
     std::function<void(std::vector<store::SourceRow>)> loaded;
-    // Each time `open` changes.
+    // All sources as they are now, for a store that is opened again; from the keeper's thread.
+    std::function<std::vector<store::SourceRow>()> all;
+    // Each time `open` or `message` changes.
     std::function<void(const Status&)> told;
   };
   // Whether it is in the store. May be empty.
@@ -51,8 +54,8 @@ class Keeper {
   // Opens the store and begins. A store that is away or in use is awaited; any other failure is the
   // outcome, and nothing has begun.
   store::Outcome<void> start();
-  // Writes what there is, if it can be, and ends.
-  void close();
+  // Writes what there is, if it can be, and ends. Of how many sources something could not be.
+  std::size_t close();
 
   // True if `done` will be called; false while the store is away: then nobody waits, it follows.
   bool put(store::SourceRow row, Done done);
@@ -80,13 +83,15 @@ class Keeper {
   };
 
   store::Outcome<void> open();
+  store::Outcome<void> load(store::SourceStore& store);
+  store::Outcome<void> write_again(store::SourceStore& store);
   void run(const std::stop_token& stop);
   bool write_all();
   store::Outcome<void> commit(Pending& pending);
   void fail(const store::Failure& failure);
 
   // These want the lock.
-  Pending& back();
+  Pending& back(std::size_t bytes = 0);
   bool wake(Pending& pending, Done done);
   void give_up();
 

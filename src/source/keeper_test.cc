@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 
 #include "core/temporary_directory_for_test.h"
@@ -23,6 +24,7 @@ class KeeperTest : public ::testing::Test {
         Keeper::Parts{.store = {.where = directory.path("weir.db"), .vfs = vfs},
                       .time = time.source(),
                       .loaded = [this](auto rows) { loaded = std::move(rows); },
+                      .all = [this] { return all; },
                       .told = [this](const Keeper::Status& status) { told(status); }});
     const auto started = keeper->start();
     ASSERT_TRUE(started) << started.error().message;
@@ -30,6 +32,7 @@ class KeeperTest : public ::testing::Test {
   void told(const Keeper::Status& status) {
     const std::lock_guard lock{mutex};
     states.push_back(status.open);
+    messages.push_back(status.message);
   }
   std::vector<bool> all_states() {
     const std::lock_guard lock{mutex};
@@ -91,7 +94,9 @@ class KeeperTest : public ::testing::Test {
   FaultVfs faults;
   std::mutex mutex;
   std::vector<bool> states;
+  std::vector<std::string> messages;
   std::vector<store::SourceRow> loaded;
+  std::vector<store::SourceRow> all;  // as who uses it has them, when the store is opened again
   std::unique_ptr<Keeper> keeper;
 };
 
@@ -147,6 +152,62 @@ TEST_F(KeeperTest, AStoreThatFailsIsOpenedAgainAndNothingIsLost) {
   EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "b"}));
 }
 
+// Somebody has removed it, or put an older copy in its place.
+TEST_F(KeeperTest, AnotherStoreInItsPlaceGetsAllThatThereIs) {
+  open();
+  for (const char* name : {"a", "old"}) EXPECT_TRUE(put(name));
+  const std::string file = directory.path("weir.db-sources");
+  keeper.reset();
+  std::filesystem::copy_file(file, file + ".copy");
+  open();
+  EXPECT_TRUE(remove("old"));
+  EXPECT_TRUE(put("b"));
+  std::filesystem::rename(file + ".copy", file);
+  for (const char* end : {"-wal", "-shm"}) std::filesystem::remove(file + end);
+  all = {row("a"), row("b"), row("c")};
+  EXPECT_FALSE(put("c"));
+  find_the_store();
+  EXPECT_EQ(body("a"), "none");
+  EXPECT_EQ(names_after_reopening(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST_F(KeeperTest, ClosingSaysOfHowManySourcesSomethingIsLost) {
+  open(FaultVfs::name());
+  EXPECT_TRUE(put("b"));
+  all = {row("a")};
+  lose_the_store();
+  keeper->add(row("a"), outcome("a", "x"));
+  keeper->remove("b", {});
+  while (!time.next_alarm()) std::this_thread::yield();
+  EXPECT_EQ(keeper->close(), 2U);
+  EXPECT_EQ(keeper->close(), 0U);
+}
+
+TEST_F(KeeperTest, AnotherReasonIsTold) {
+  open(FaultVfs::name());
+  all = {row("a")};
+  lose_the_store();
+  while (!time.next_alarm()) std::this_thread::yield();
+  faults.arm(0, FaultVfs::Fault::kReadOnly, FaultVfs::Lasts::kFromThenOn);
+  time.advance(Keeper::kRetryAfter);
+  while (all_states().size() < 3) std::this_thread::yield();
+  EXPECT_EQ(all_states(), (std::vector<bool>{true, false, false}));
+  const std::lock_guard lock{mutex};
+  EXPECT_NE(messages[1], messages[2]);
+}
+
+TEST_F(KeeperTest, ABatchIsClosedBeforeABodyThatWouldBeTooMuch) {
+  open(FaultVfs::name());
+  EXPECT_TRUE(put("a"));
+  lose_the_store();
+  const std::string most(Keeper::kBatchBytes - 10'000, 'x');
+  for (int i = 0; i < 3; ++i) keeper->add(row("a"), outcome("a", most));
+  const auto before = keeper->status().commits;
+  find_the_store();
+  EXPECT_EQ(body("a"), most);
+  EXPECT_EQ(keeper->status().commits, before + 3);
+}
+
 TEST_F(KeeperTest, NobodyWaitsForAStoreThatIsAway) {
   open(FaultVfs::name());
   lose_the_store();
@@ -195,6 +256,7 @@ TEST_F(KeeperTest, AStoreThatIsNoneIsAFailure) {
   Keeper other{{.store = {.where = directory.path("weir.db")},
                 .time = time.source(),
                 .loaded = [](auto) {},
+                .all = [] { return std::vector<store::SourceRow>{}; },
                 .told = [](const auto&) {}}};
   const auto started = other.start();
   ASSERT_FALSE(started);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "provider/signals.h"
 #include "source/definition.h"
 #include "weir/control/backoff.h"
 
@@ -70,8 +71,11 @@ Result<Schedule::Added> Schedule::put(const SourceConfig& config) {
 }
 
 void Schedule::restore(const SourceConfig& config, const store::SourceRow& row) {
-  // A wall that was set back must not make a source wait for longer than it ever does.
-  const Nanos in = std::min(row.due - clock_.wall(), std::max(config.every, kBackOffMost));
+  // A wall that was set back must not make a source wait for longer than it ever does; one that
+  // fails also waits for a pause, or as long as its server has said.
+  const Nanos longest =
+      row.failures > 0 ? std::max(config.every, Signals::kRetryAfterMax) : config.every;
+  const Nanos in = std::min(row.due - clock_.wall(), longest);
   const Instant now = clock_.now();
   const SourcePtr source = add(config, in < Instant{} - now ? Instant{} : now + in);
   source->last = row.last;
@@ -155,7 +159,7 @@ void Schedule::come_due(Instant now) {
   }
 }
 
-void Schedule::cycle() {
+Nanos Schedule::cycle() {
   const Instant now = clock_.now();
   come_due(now);
 
@@ -195,6 +199,9 @@ void Schedule::cycle() {
     if (!std::exchange(domain->ready, true)) ready_.push_back(domain);
     if (!domain->waiting.empty()) order.emplace(domain, peek);
   }
+  Nanos next = Nanos::max();
+  for (const auto& [resource, peek] : peeks) next = std::min(next, peek.wait);
+  return next;
 }
 
 Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) const {
@@ -202,7 +209,7 @@ Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) con
   const State state = domain.breaker->state(now);
   if (state == State::kOpen) return kStays;
   if (now < domain.held_until) return kIsHeld;
-  if (state == State::kHalfOpen && (!domain.queued.empty() || domain.running > 0)) return kStays;
+  if (state == State::kHalfOpen && !domain.queued.empty()) return kStays;
   if (domain.queued.size() >= kQueuedMax) return kStays;
   if (peek.refused) return kIsHeld;
   if (peek.resource == nullptr) return kAsks;
@@ -212,14 +219,32 @@ Schedule::Turn Schedule::turn(const Domain& domain, Peek& peek, Instant now) con
   }
   const Cost cost =
       Cost::of(Unit::kRequests, peek.pending + 1).with(Unit::kSlots, peek.pending + 1);
-  const auto admits = [&](const Gate* gate) { return gate->forecast(cost, now).admitted(); };
-  peek.refused = !peek.route || !std::ranges::all_of(peek.route->path.gates(), admits);
-  if (!peek.refused) return kAsks;
-  if (!peek.route || peek.pending > 0 || now - (*domain.waiting.begin())->due < kTooLate) {
-    return kIsHeld;
+  peek.refused = !peek.route;
+  if (peek.refused) return kIsHeld;
+  Nanos longest{0};
+  for (const Gate* gate : peek.route->path.gates()) {
+    const Decision decision = gate->forecast(cost, now);
+    if (decision.admitted()) continue;
+    peek.refused = true;
+    if (decision.kind == Decision::Kind::kNever) return kIsHeld;
+    longest = std::max(longest, decision.exact ? decision.retry_after : Nanos::max());
   }
-  const auto is_waited_at = [](const Gate* gate) { return gate->metrics().waiting > 0; };
-  return std::ranges::any_of(peek.route->path.gates(), is_waited_at) ? kGoesInLine : kIsHeld;
+  if (!peek.refused) return kAsks;
+  peek.wait = longest;
+  const bool late = now - (*domain.waiting.begin())->due >= kTooLate;
+  return late && peek.pending == 0 && may_go_in_line(peek) ? kGoesInLine : kIsHeld;
+}
+
+// Not where it is known that nobody is served meanwhile.
+bool Schedule::may_go_in_line(const Peek& peek) {
+  const bool in_time = peek.wait == Nanos::max() || peek.wait <= kLinePatience;
+  bool is_waited_at = false;
+  for (const Gate* gate : peek.route->path.gates()) {
+    const GateMetrics metrics = gate->metrics();
+    if (metrics.held) return false;
+    is_waited_at = is_waited_at || metrics.waiting > 0;
+  }
+  return in_time || is_waited_at;
 }
 
 void Schedule::unqueue(Domain& domain) {
@@ -249,7 +274,12 @@ std::optional<Task> Schedule::take() {
       domain->queued.pop_front();
       --queued_;
       task->source->place = Source::Place::kRunning;
-      ++running_;
+      if (task->source->in_line) {
+        ++in_line_;
+        domain->in_line = task->source->due;
+      } else {
+        ++running_;
+      }
       ++domain->running;
       ++domain->asking;
     }
@@ -264,8 +294,15 @@ std::optional<Task> Schedule::take() {
 
 void Schedule::admit(Task& task) {
   task.admitted = true;
-  task.source->in_line = false;
+  leave_line(*task.source);
   --task.source->domain->asking;
+}
+
+void Schedule::leave_line(Source& source) {
+  if (!std::exchange(source.in_line, false)) return;
+  source.domain->in_line.reset();
+  --in_line_;
+  ++running_;
 }
 
 Schedule::Change Schedule::end(Task task, const Ending& ending, const store::SourceResult& result) {
@@ -273,14 +310,15 @@ Schedule::Change Schedule::end(Task task, const Ending& ending, const store::Sou
   const Instant now = clock_.now();
   const SourcePtr& source = task.source;
   Domain& domain = *source->domain;
+  leave_line(*source);
   --running_;
   --domain.running;
   if (!task.admitted) --domain.asking;
-  source->in_line = false;
 
   Change change;
   const bool was_troubled = troubled_.contains(source->domain);
-  if (ending.kind == kFetched || ending.kind == kRefused) task.pass.success();
+  // One that we have refused ourselves says nothing of the host.
+  if (ending.kind == kFetched || (ending.kind == kRefused && task.admitted)) task.pass.success();
   if (ending.kind == kFailed) task.pass.failure();
   const State state = domain.breaker->state(now);
   if (state == State::kOpen && !was_troubled && domain.sources > 0) {
@@ -318,7 +356,10 @@ Schedule::Change Schedule::end(Task task, const Ending& ending, const store::Sou
   const Instant regular = next > now ? next : now + source->config.every;
   if (ending.kind == kFetched) source->due = regular;
   if (ending.kind == kRefused) source->due = std::max(regular, now + back_off(*source, before + 1));
-  if (ending.kind == kFailed) source->due = now + back_off(*source, before + 1);
+  if (ending.kind == kFailed) {
+    source->due =
+        now + std::max(back_off(*source, before + 1), ending.retry_after.value_or(Nanos{0}));
+  }
   source->turn = turns_++;
   source->place = Source::Place::kLater;
   later_.insert(source);
@@ -370,17 +411,24 @@ store::SourceRow Schedule::row(const Source& source) const {
           .last = source.last};
 }
 
+std::vector<store::SourceRow> Schedule::rows() const {
+  std::vector<store::SourceRow> rows;
+  for (const auto& [name, source] : sources_) rows.push_back(row(*source));
+  return rows;
+}
+
 Summary Schedule::summary() const {
   Summary summary{.total = sources_.size(),
-                  .due = waiting_,
+                  .due = waiting_ + in_line_,
                   .queued = queued_,
                   .running = running_,
                   .failing = failing_.size(),
                   .first_failing = failing_.empty() ? "" : *failing_.begin()};
   const Instant now = clock_.now();
   for (const DomainPtr& domain : busy_) {
-    if (domain->waiting.empty() || troubled_.contains(domain)) continue;
-    const Nanos overdue = now - (*domain->waiting.begin())->due;
+    if ((domain->waiting.empty() && !domain->in_line) || troubled_.contains(domain)) continue;
+    const Nanos overdue =
+        now - (domain->in_line ? *domain->in_line : (*domain->waiting.begin())->due);
     if (overdue <= summary.overdue) continue;
     summary.overdue = overdue;
     summary.overdue_domain = domain->host;

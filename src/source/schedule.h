@@ -8,9 +8,9 @@
 // domain with something due, however many sources wait there.
 //
 // Every source goes back behind those that are due before it: none starves. Where agents always
-// wait at a gate the peek never says yes; there one source at a time, once it is kTooLate, takes
-// its place in the gate's own queue. Not thread-safe; asks no gate for more than a forecast, and
-// does no I/O.
+// wait at a gate, or come at the very instant at which it opens, the peek never says yes; so one
+// source of a provider at a time, once it is kTooLate, takes its place in the gate's own queue. Not
+// thread-safe; asks no gate for more than a forecast, and does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,9 @@ struct Domain {
   std::deque<std::shared_ptr<Source>> queued = {};
   std::size_t sources = 0;
   std::size_t running = 0;
-  std::size_t asking = 0;  // of those, who have no permit yet
-  std::uint64_t held = 0;  // cycles in which a limit let none of the waiting go on
+  std::size_t asking = 0;               // of those, who have no permit yet
+  std::uint64_t held = 0;               // cycles in which a limit let none of the waiting go on
+  std::optional<Instant> in_line = {};  // since when the one is due that stands in line
   // Where no provider is configured nobody else remembers a 429.
   Instant held_until{};
   std::int64_t refusals = 0;  // in a row
@@ -103,7 +104,7 @@ struct Ending {
     kStopped,            // nobody's fault
   };
   Kind kind;
-  std::optional<Nanos> retry_after = {};  // of kLimited
+  std::optional<Nanos> retry_after = {};  // of kLimited and kFailed
 };
 
 // A source as it is shown.
@@ -117,7 +118,8 @@ struct View {
   std::optional<store::SourceResult> last;
 };
 
-// `due` counts those that are not queued; of `breakers_open` at most kBreakersShown are named.
+// `due` counts those that are not queued, also those in a gate's queue; of `breakers_open` at most
+// kBreakersShown are named. Says nothing of the store.
 using Summary = server::SourceSummary;
 
 class Schedule {
@@ -132,6 +134,8 @@ class Schedule {
   static constexpr int kFailuresMax = 5;  // of one host in a row; then its breaker opens
   static constexpr Nanos kOpenFor = std::chrono::seconds{30};
   static constexpr Nanos kTooLate = std::chrono::seconds{5};
+  // How long one that is late waits among a provider's other callers, before another may.
+  static constexpr Nanos kLinePatience = std::chrono::minutes{1};
 
   Schedule(Resources& resources, const Clock& clock) : resources_(resources), clock_(clock) {}
   ~Schedule();
@@ -144,11 +148,12 @@ class Schedule {
   void restore(const SourceConfig& config, const store::SourceRow& row);
   bool remove(std::string_view name);
 
-  void cycle();
+  // After how long the gates would admit more, where one of them knows; else Nanos::max().
+  Nanos cycle();
   // The next task, which asks for its permit; nothing if there is none or all workers are busy.
   std::optional<Task> take();
   // It has its permit.
-  static void admit(Task& task);
+  void admit(Task& task);
   // `result` belongs to kFetched, kRefused and kFailed. What has changed, for those who watch:
   struct Change {
     bool kept = false;    // the source is still there
@@ -164,6 +169,7 @@ class Schedule {
   // At most `count` whose names come after `after`.
   std::vector<View> list(std::string_view after, std::size_t count) const;
   store::SourceRow row(const Source& source) const;
+  std::vector<store::SourceRow> rows() const;
   Summary summary() const;
 
  private:
@@ -175,6 +181,7 @@ class Schedule {
     std::optional<Resource::Route> route = {};
     Amount pending = 0;  // tasks of ours that have not asked yet
     bool refused = false;
+    Nanos wait = Nanos::max();  // if it is refused and known
   };
 
   SourcePtr add(const SourceConfig& config, Instant due);
@@ -188,9 +195,11 @@ class Schedule {
   // What becomes of the first that waits.
   enum class Turn : std::uint8_t { kStays, kIsHeld, kAsks, kGoesInLine };
   Turn turn(const Domain& domain, Peek& peek, Instant now) const;
+  static bool may_go_in_line(const Peek& peek);
   void note_failures(Source& source, std::int64_t failures);
   static void put_off(Source& source);
   Nanos back_off(const Source& source, std::int64_t failures) const;
+  void leave_line(Source& source);
 
   Resources& resources_;
   const Clock& clock_;
@@ -203,6 +212,7 @@ class Schedule {
   std::size_t waiting_ = 0;
   std::size_t queued_ = 0;
   std::size_t running_ = 0;
+  std::size_t in_line_ = 0;        // tasks without a worker until they have their permit
   std::set<std::string> failing_;  // by name
   std::uint64_t turns_ = 0;
 };

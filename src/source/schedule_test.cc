@@ -35,13 +35,13 @@ class ScheduleTest : public ::testing::Test {
   // A worker that asks its gates again.
   Ending::Kind work(Task& task) {
     if (task.resource == nullptr) {
-      Schedule::admit(task);
+      schedule.admit(task);
       return kFetched;
     }
     auto route = task.resource->route(caller_of(*task.resource->config())).value();
     auto permit = route.path.try_acquire({.agent = kAgent}, time.now());
     if (!permit) return kRateLimitExceeded;
-    Schedule::admit(task);
+    schedule.admit(task);
     return kFetched;
   }
   Schedule::Change end(Task task, Ending::Kind kind, std::optional<Nanos> retry_after = {}) {
@@ -112,14 +112,16 @@ TEST_F(ScheduleTest, ASecondCycleCountsWhatTheFirstHasQueued) {
   for (Task& task : asking) end(std::move(task), kFetched);
 }
 
-// Where agents wait at all times the peek never says yes.
+// A late source takes its place in the gate's queue, as where agents wait at all times the peek
+// never says yes.
 TEST_F(ScheduleTest, ALateSourceTakesItsPlaceAmongThoseWhoWait) {
   limit("fmp.com", 1, 1min);
   use("fmp.com", 1);
   put_many(3, "fmp.com");
-  time.advance(Schedule::kTooLate);
+  time.advance(Schedule::kTooLate - 1ns);
   schedule.cycle();
-  EXPECT_FALSE(schedule.take()) << "nobody waits: the next window is theirs";
+  EXPECT_FALSE(schedule.take()) << "not late yet";
+  time.advance(1ns);
   EXPECT_EQ(schedule.summary().overdue, Schedule::kTooLate);
   EXPECT_EQ(schedule.summary().overdue_domain, "fmp.com");
   Gate& gate = resources.find("fmp.com")->gate();
@@ -135,6 +137,93 @@ TEST_F(ScheduleTest, ALateSourceTakesItsPlaceAmongThoseWhoWait) {
   end(std::move(*task), kRateLimitExceeded);
   EXPECT_FALSE(schedule.find("s00000")->in_line);
   agent.cancel();
+}
+
+// They never wait, so nobody is in line but the source.
+TEST_F(ScheduleTest, ThoseWhoTakeAllAtTheInstantTheWindowOpensDoNotKeepASourceOut) {
+  limit("fmp.com", 5, 1min);
+  const auto resource = resources.find("fmp.com");
+  auto route = resource->route(caller_of(*resource->config())).value();
+  const auto take_all = [&] {
+    while (resource->gate().try_acquire({.agent = "greedy"})) continue;
+  };
+  take_all();
+  put("late", "fmp.com");
+  std::optional<Task> task;
+  bool fetched = false;
+  for (int second = 0; second < 120 && !fetched; ++second) {
+    time.advance(1s);
+    take_all();  // before any cycle looks
+    schedule.cycle();
+    if (task) continue;
+    auto next = schedule.take();
+    if (!next) continue;
+    task.emplace(std::move(*next));
+    route.path.acquire_async({.agent = kAgent}, time.now() + Schedule::kLinePatience,
+                             [&](Result<Permit> permit) { fetched = permit.has_value(); });
+  }
+  ASSERT_TRUE(fetched);
+  schedule.admit(*task);
+  end(std::move(*task), kFetched);
+  EXPECT_EQ(schedule.summary().running + schedule.summary().due, 0U);
+}
+
+TEST_F(ScheduleTest, WhoStandsInLineHasNoWorker) {
+  limit("fmp.com", 1, 1min);
+  use("fmp.com", 1);
+  put("late", "fmp.com", 1h);
+  time.advance(Schedule::kTooLate);
+  schedule.cycle();
+  auto late = schedule.take();
+  ASSERT_TRUE(late && late->source->in_line);
+  EXPECT_EQ(schedule.summary().running, 0U);
+  EXPECT_EQ(schedule.summary().due, 1U);
+  EXPECT_EQ(schedule.summary().overdue, Schedule::kTooLate);
+  EXPECT_EQ(schedule.summary().overdue_domain, "fmp.com");
+  for (int host = 0; host < 20; ++host) {
+    for (int i = 0; i < 4; ++i) put(fmt::format("{}-{}", host, i), fmt::format("h{}.org", host));
+  }
+  schedule.cycle();
+  std::list<Task> tasks;
+  while (auto task = schedule.take()) tasks.push_back(std::move(*task));
+  EXPECT_EQ(tasks.size(), Schedule::kWorkers);
+  schedule.admit(*late);
+  EXPECT_EQ(schedule.summary().running, Schedule::kWorkers + 1);
+  EXPECT_EQ(state("late"), "running");
+  end(std::move(*late), kFetched);
+  for (Task& task : tasks) end(std::move(task), kFetched);
+  EXPECT_EQ(schedule.summary().running, 0U);
+}
+
+// Nor one that is held, as a provider asked for it.
+TEST_F(ScheduleTest, NobodyStandsInLineWhereItIsKnownToBeInVain) {
+  limit("fmp.com", 1, 1h);
+  use("fmp.com", 1);
+  put("late", "fmp.com");
+  time.advance(1h - Schedule::kLinePatience - 1ns);
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take());
+  time.advance(1ns);
+  resources.find("fmp.com")->gate().hold_until(time.now() + 1s);
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take());
+  time.advance(1s);
+  schedule.cycle();
+  EXPECT_TRUE(schedule.take());
+}
+
+TEST_F(ScheduleTest, ACycleSaysAfterHowLongThereIsMoreToBeHad) {
+  put("free", "free.org");
+  EXPECT_EQ(schedule.cycle(), Nanos::max());
+  limit("slow.com", 1, 1min);
+  limit("fast.com", 1, 1s);
+  for (const char* host : {"slow.com", "fast.com"}) {
+    put(fmt::format("{}-1", host), host, 1h);
+    put(fmt::format("{}-2", host), host, 1h);
+  }
+  EXPECT_EQ(cycle().size(), 3U);
+  time.advance(100ms);
+  EXPECT_EQ(schedule.cycle(), 900ms);
 }
 
 TEST_F(ScheduleTest, HostsOfOneProviderShareItsPeek) {
@@ -292,6 +381,18 @@ TEST_F(ScheduleTest, AFailureBacksOffAndASuccessForgetsIt) {
   EXPECT_GT(schedule.view(*schedule.find("a")).due_in, 50min);
 }
 
+TEST_F(ScheduleTest, AServerThatIsOverloadedSaysWhenToComeBack) {
+  put("a", "free.org", 1s);
+  schedule.cycle();
+  end(std::move(*schedule.take()), kFailed, 10min);
+  EXPECT_EQ(schedule.view(*schedule.find("a")).due_in, 10min);
+  EXPECT_EQ(schedule.view(*schedule.find("a")).failures, 1);
+  time.advance(10min);
+  schedule.cycle();
+  end(std::move(*schedule.take()), kFailed, 1ms);
+  EXPECT_GE(schedule.view(*schedule.find("a")).due_in, 5s) << "the pause is longer";
+}
+
 TEST_F(ScheduleTest, BackOffIsBounded) {
   put("a", "free.org", 1s);
   for (int i = 0; i < 60; ++i) {
@@ -337,6 +438,41 @@ TEST_F(ScheduleTest, ADomainThatKeepsFailingIsLeftAloneAndTriedByOne) {
   EXPECT_EQ(told, CircuitBreaker::State::kClosed);
   EXPECT_TRUE(schedule.summary().breakers_open.empty());
   EXPECT_GT(cycle().size(), 5U);
+}
+
+TEST_F(ScheduleTest, AFetchFromBeforeTheBreakerOpenedDoesNotDelayTheTrial) {
+  put_many(Schedule::kFailuresMax + 2, "down.org", 1s);
+  schedule.cycle();
+  auto hanging = schedule.take();
+  ASSERT_TRUE(hanging);
+  while (auto task = schedule.take()) end(std::move(*task), kFailed);
+  ASSERT_EQ(schedule.summary().breakers_open.size(), 1U);
+  time.advance(Schedule::kOpenFor);
+  schedule.cycle();
+  auto trial = schedule.take();
+  ASSERT_TRUE(trial);
+  schedule.cycle();
+  EXPECT_FALSE(schedule.take()) << "one at a time";
+  end(std::move(*trial), kFetched);
+  EXPECT_TRUE(schedule.summary().breakers_open.empty());
+  end(std::move(*hanging), kStopped);
+}
+
+// A request that we did not send ourselves.
+TEST_F(ScheduleTest, ARefusalOfOurOwnIsNoSuccessOfTheTrial) {
+  put_many(Schedule::kFailuresMax, "down.org", 1s);
+  schedule.cycle();
+  while (auto task = schedule.take()) end(std::move(*task), kFailed);
+  time.advance(Schedule::kOpenFor);
+  schedule.cycle();
+  end(std::move(*schedule.take()), kRefused);
+  EXPECT_EQ(schedule.summary().breakers_open.size(), 1U);
+  schedule.cycle();
+  auto answered = schedule.take();
+  ASSERT_TRUE(answered);
+  schedule.admit(*answered);
+  end(std::move(*answered), kRefused);
+  EXPECT_TRUE(schedule.summary().breakers_open.empty());
 }
 
 TEST_F(ScheduleTest, AHostIsForgottenWithTheLastSourceOfItAndTheLastTask) {
@@ -477,6 +613,11 @@ TEST_F(ScheduleTest, WhatWasKeptGoesOnWhereItStopped) {
   Schedule odd{resources, time};
   odd.restore(schedule.find("a")->config, row);
   EXPECT_LE(odd.view(*odd.find("a")).due_in, 1h);
+  odd.restore({.name = "fast", .url = "https://free.org/x", .every = 5s}, row);
+  EXPECT_EQ(odd.view(*odd.find("fast")).due_in, 5s);
+  row.failures = 1;  // its server may have said an hour
+  odd.restore({.name = "failing", .url = "https://free.org/x", .every = 5s}, row);
+  EXPECT_EQ(odd.view(*odd.find("failing")).due_in, 1h);
 }
 
 TEST_F(ScheduleTest, ListsByNameInPages) {

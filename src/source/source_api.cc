@@ -28,6 +28,8 @@ void unavailable(Responder& responder, std::string_view why) {
   responder.error(503, "store_unavailable", fmt::format("the sources' store: {}", why));
 }
 
+store::Failure away() { return {store::Fault::kAway, "not available"}; }
+
 // A change that was not made.
 void refuse(const Error& error, std::string_view name, Responder& responder) {
   switch (error.code) {
@@ -88,7 +90,15 @@ void SourceApi::add_routes(server::Router& router) {
   add("DELETE", "/v1/sources/{name}", kAdmin, &SourceApi::remove);
 }
 
+bool SourceApi::is_loaded(Responder& responder) const {
+  const Keeper& keeper = sources_.keeper();
+  if (keeper.loaded()) return true;
+  unavailable(responder, keeper.status().message);
+  return false;
+}
+
 void SourceApi::list(const HttpRequest& http, Responder& responder) {
+  if (!is_loaded(responder)) return;
   std::size_t count = kCountDefault;
   if (const auto text = net::query_value(http.head.query, "count")) {
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), count);
@@ -112,6 +122,7 @@ void SourceApi::list(const HttpRequest& http, Responder& responder) {
 }
 
 void SourceApi::get(const HttpRequest& http, Responder& responder) {
+  if (!is_loaded(responder)) return;
   const auto view = sources_.find(http.parameters[0]);
   if (!view) return unknown(http.parameters[0], responder);
   JsonText json;
@@ -119,32 +130,32 @@ void SourceApi::get(const HttpRequest& http, Responder& responder) {
   add_view(json, *view, clock_.wall());
   json.key("max_body").number(view->config.max_body).key("headers").open('{');
   for (const auto& [name, value] : view->config.headers) json.key(name).text(value);
-  json.close('}').key("results").open('[');
+  json.close('}').key("results");
   sources_.keeper().ask([later = responder.later([] {}), name = view->config.name,
                          json = std::move(json)](store::SourceStore* store) mutable {
-    auto results = store == nullptr
-                       ? std::unexpected(store::Failure{store::Fault::kAway, "not available"})
-                       : store->results(name);
-    const bool fine = store == nullptr || results;
-    later.resume([json = std::move(json), results = std::move(results)](Responder* answer) mutable {
-      if (answer == nullptr) return;
-      if (!results) return unavailable(*answer, results.error().message);
+    const auto results = store == nullptr ? std::unexpected(away()) : store->results(name);
+    if (results) {
+      json.open('[');
       for (const store::SourceResult& result : *results) add_result(json, result);
-      json.close(']').close('}');
-      answer->reply({.body = json.str()});
+      json.close(']');
+    } else {
+      json.raw("null");
+    }
+    json.close('}');
+    later.resume([json = std::move(json)](Responder* answer) {
+      if (answer != nullptr) answer->reply({.body = json.str()});
     });
-    return fine;
+    return store == nullptr || results;
   });
 }
 
 void SourceApi::body(const HttpRequest& http, Responder& responder) {
+  if (!is_loaded(responder)) return;
   if (!sources_.find(http.parameters[0])) return unknown(http.parameters[0], responder);
   sources_.keeper().ask([later = responder.later([] {}),
                          name = http.parameters[0]](store::SourceStore* store) mutable {
     using Body = store::Outcome<std::optional<store::SourceBody>>;
-    Body body = store == nullptr
-                    ? std::unexpected(store::Failure{store::Fault::kAway, "not available"})
-                    : store->body(name);
+    Body body = store == nullptr ? std::unexpected(away()) : store->body(name);
     const bool fine = store == nullptr || body;
     later.resume([name, body = std::move(body)](Responder* answer) {
       if (answer == nullptr) return;
@@ -196,12 +207,16 @@ void SourceApi::put(const HttpRequest& http, Responder& responder) {
 
 void SourceApi::remove(const HttpRequest& http, Responder& responder) {
   const std::string& name = http.parameters[0];
+  auto later = responder.later([] {});
   sources_.remove(name, http.client.name,
-                  [name, later = responder.later([] {})](Result<Sources::Changed> changed) mutable {
+                  [name, later = std::move(later)](Result<Sources::Changed> changed) mutable {
                     later.resume([name, changed = std::move(changed)](Responder* answer) {
                       if (answer == nullptr) return;
                       if (!changed) return refuse(changed.error(), name, *answer);
-                      answer->reply({.body = R"({"removed":true})"});
+                      JsonText json;
+                      json.open('{').key("removed").boolean(true);
+                      json.key("stored").boolean(changed->stored).close('}');
+                      answer->reply({.body = json.str()});
                     });
                   });
 }

@@ -20,6 +20,8 @@ class SourceApi {
   void add_routes(server::Router& router);
 
  private:
+  // False, having answered, before the store was read for the first time.
+  bool is_loaded(server::Responder& responder) const;
   void list(const server::HttpRequest& http, server::Responder& responder);
   void get(const server::HttpRequest& http, server::Responder& responder);
   void body(const server::HttpRequest& http, server::Responder& responder);

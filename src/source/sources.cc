@@ -26,6 +26,7 @@ bool holds_key(const SourceConfig& config, const Resources& resources) {
   const std::size_t mark = config.url.find('?');
   if (resource == nullptr || mark == config.url.npos) return false;
   std::string_view query = std::string_view{config.url}.substr(mark + 1);
+  while (query.starts_with('&')) query.remove_prefix(1);
   while (query.ends_with('&')) query.remove_suffix(1);
   return without_credentials(*resource->config(), query) != query;
 }
@@ -52,7 +53,7 @@ Sources::Sources(Parts parts)
              .admitted =
                  [this](Task& task) {
                    const std::lock_guard lock{mutex_};
-                   Schedule::admit(task);
+                   schedule_.admit(task);
                  },
              .done = [this](Fetch& fetch, Task task,
                             Fetched fetched) { done(fetch, std::move(task), std::move(fetched)); }},
@@ -60,6 +61,7 @@ Sources::Sources(Parts parts)
       keeper_({.store = parts_.store,
                .time = parts_.time,
                .loaded = [this](std::vector<store::SourceRow> rows) { restore(std::move(rows)); },
+               .all = [this] { return all_rows(); },
                .told = [this](const Keeper::Status& status) { note_store(status); }}) {}
 
 store::Outcome<std::unique_ptr<Sources>> Sources::open(Parts parts) {
@@ -80,6 +82,7 @@ void Sources::stop() {
     if (std::exchange(stopping_, true)) return;
   }
   parts_.time.timer.disarm(*this);
+  parts_.time.timer.disarm(soon_);
   if (thread_.joinable()) {
     boost::asio::post(io_, [this] {
       for (const auto& fetch : std::exchange(fetches_, {})) fetch->stop();
@@ -89,11 +92,15 @@ void Sources::stop() {
     });
     thread_.join();
   }
-  keeper_.close();
+  if (const std::size_t lost = keeper_.close(); lost > 0) {
+    parts_.log.error("the sources' store is not available: what it lacks is lost",
+                     {{"sources", static_cast<std::int64_t>(lost)}});
+  }
 }
 
 void Sources::ring(Instant now) {
   parts_.time.timer.arm(*this, now + kCycle);
+  second_over_ = true;
   cycle_soon();
 }
 
@@ -102,19 +109,34 @@ void Sources::cycle_soon() {
   boost::asio::post(io_, [this] { cycle(); });
 }
 
+void Sources::cycle_at(Instant at) {
+  at = std::max(at, cycled_at_ + kCycleLeast);
+  if (stopping_) return;
+  if (at <= parts_.time.clock.now()) return cycle_soon();
+  if (at >= soon_at_) return;
+  soon_at_ = at;
+  parts_.time.timer.arm(soon_, at);
+}
+
 void Sources::cycle() {
   cycle_posted_ = false;
-  news_ = 0;
   {
     const std::lock_guard lock{mutex_};
     if (stopping_) return;
-    schedule_.cycle();
+    cycled_at_ = parts_.time.clock.now();
+    soon_at_ = kEndOfTime;
+    if (const Nanos next = schedule_.cycle(); next < kCycle) cycle_at(cycled_at_ + next);
   }
+  if (second_over_.exchange(false)) sweep();
+  start_fetches();
+}
+
+void Sources::sweep() {
+  news_ = 0;
   pool_->sweep();
   const Instant now = parts_.time.clock.now();
   const std::vector<std::shared_ptr<Fetch>> all{fetches_.begin(), fetches_.end()};
   for (const auto& fetch : all) fetch->sweep(now);
-  start_fetches();
 }
 
 void Sources::start_fetches() {
@@ -141,6 +163,7 @@ void Sources::done(Fetch& fetch, Task task, Fetched fetched) {
   {
     const std::lock_guard lock{mutex_};
     const std::shared_ptr<Source> source = task.source;
+    if (task.admitted) cycle_at(parts_.time.clock.now());
     change = schedule_.end(std::move(task), fetched.ending, fetched.result);
     if (change.kept && result) {
       keeper_.add(schedule_.row(*source), {name, fetched.result, std::move(fetched.body)});
@@ -239,13 +262,19 @@ void Sources::restore(std::vector<store::SourceRow> rows) {
   }
 }
 
+std::vector<store::SourceRow> Sources::all_rows() const {
+  const std::lock_guard lock{mutex_};
+  return schedule_.rows();
+}
+
 void Sources::note_store(const Keeper::Status& status) {
   if (!status.open) {
+    store_was_away_ = true;
     parts_.log.error(keeper_.loaded()
                          ? "the sources' store is not available: results are kept in memory"
                          : "the sources' store is not available: sources wait for it",
                      {{"why", status.message}});
-  } else if (status.commits > 0 || status.given_up > 0) {
+  } else if (std::exchange(store_was_away_, false)) {
     parts_.log.info("the sources' store is open again",
                     {{"given_up", static_cast<std::int64_t>(status.given_up)}});
   }
@@ -263,8 +292,14 @@ std::vector<View> Sources::list(std::string_view after, std::size_t count) const
 }
 
 Summary Sources::summary() const {
-  const std::lock_guard lock{mutex_};
-  return schedule_.summary();
+  std::unique_lock lock{mutex_};
+  Summary summary = schedule_.summary();
+  lock.unlock();
+  Keeper::Status store = keeper_.status();
+  summary.store_open = store.open;
+  summary.store_message = std::move(store.message);
+  summary.results_given_up = store.given_up;
+  return summary;
 }
 
 std::string Sources::metrics() const {
@@ -286,9 +321,14 @@ std::string Sources::metrics() const {
       "# TYPE weir_sources_failing gauge\nweir_sources_failing {}\n"
       "# HELP weir_source_breakers_open Domains whose sources wait for them to recover.\n"
       "# TYPE weir_source_breakers_open gauge\nweir_source_breakers_open {}\n"
+      "# HELP weir_sources_store_open Whether the sources' store is open.\n"
+      "# TYPE weir_sources_store_open gauge\nweir_sources_store_open {}\n"
+      "# HELP weir_source_results_given_up_total Results that could not be stored.\n"
+      "# TYPE weir_source_results_given_up_total counter\n"
+      "weir_source_results_given_up_total {}\n"
       "# HELP weir_source_fetches_total Fetches of sources by how they ended.\n"
       "# TYPE weir_source_fetches_total counter\n",
-      now.failing, now.breakers_open.size());
+      now.failing, now.breakers_open.size(), now.store_open ? 1 : 0, now.results_given_up);
   for (std::size_t i = 0; i < kEndings.size(); ++i) {
     fmt::format_to(std::back_inserter(text), "weir_source_fetches_total{{result=\"{}\"}} {}\n",
                    kEndings[i], ended_[i].load(std::memory_order_relaxed));

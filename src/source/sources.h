@@ -2,7 +2,8 @@
 //
 // Receiver, scheduler and workers of seed 004 (S4.8) wired together: a Schedule under one lock, a
 // loop with a thread of its own on which Fetches run, and a Keeper. Safe to use from any thread.
-// A cycle begins each second, and at once when a source is added.
+// A cycle begins each second, at once when a source is added, and soon when a fetch has ended or a
+// limit is known to admit more.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,9 @@ namespace weir::source {
 class Sources final : private Alarm {
  public:
   static constexpr Nanos kCycle = std::chrono::seconds{1};
-  // Failures and recoveries that are told of in one cycle; breakers always are.
+  // Between two cycles, but for those that a change begins.
+  static constexpr Nanos kCycleLeast = std::chrono::milliseconds{20};
+  // Failures and recoveries that are told of in a kCycle; breakers always are.
   static constexpr std::size_t kNewsMax = 20;
 
   struct Parts {
@@ -70,16 +73,28 @@ class Sources final : private Alarm {
   std::string metrics() const;
 
  private:
+  // Begins a cycle before the next second does.
+  struct Soon final : Alarm {
+    explicit Soon(Sources& the_sources) : sources(the_sources) {}
+    void ring(Instant) override { sources.cycle_soon(); }
+    Sources& sources;
+  };
+
   explicit Sources(Parts parts);
   void ring(Instant now) override;
 
   // On the loop.
   void cycle();
   void cycle_soon();
+  void sweep();
   void start_fetches();
   void done(Fetch& fetch, Task task, Fetched fetched);
 
+  // Wants the lock. Not before kCycleLeast after the last one.
+  void cycle_at(Instant at);
+
   void restore(std::vector<store::SourceRow> rows);
+  std::vector<store::SourceRow> all_rows() const;
   void note_store(const Keeper::Status& status);
   void note_change(std::string_view name, std::string_view what, std::string_view by);
   void tell(std::string_view name, std::string_view what, std::string_view message);
@@ -93,11 +108,16 @@ class Sources final : private Alarm {
   std::unordered_set<std::shared_ptr<Fetch>> fetches_;  // likewise
   std::size_t news_ = 0;                                // likewise
   std::atomic<bool> cycle_posted_ = false;
+  std::atomic<bool> second_over_ = false;
+  bool store_was_away_ = false;                        // of the keeper's thread
   std::array<std::atomic<std::uint64_t>, 6> ended_{};  // by kind
 
   mutable std::mutex mutex_;
   Schedule schedule_;
   bool stopping_ = false;
+  Instant cycled_at_{};
+  Instant soon_at_ = kEndOfTime;  // what `soon_` is armed for
+  Soon soon_{*this};
   Keeper keeper_;
   std::jthread thread_;
 };
