@@ -54,7 +54,7 @@ class KillTest : public ::testing::Test {
 
 TEST_F(KillTest, NeverAdmitsTooMuchOverSqlite) { expect_never_over(over_sqlite(), 100); }
 
-TEST_F(KillTest, NeverAdmitsTooMuchOverPostgresql) {
+TEST_F(KillTest, NeverAdmitsTooMuchOverADatabaseServer) {
   auto options = over_sqlite();
   options.new_store = [] { return store::PostgresqlForTest::shared().make_database(); };
   expect_never_over(options, 40);
