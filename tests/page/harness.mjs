@@ -176,7 +176,10 @@ export class PageDaemon {
     const main = { durability: 'none', providers: files };
     await write_secret(directory, 'weir.yaml', main);
     daemon.process = spawn(process.env.PAGE_DAEMON, [directory], {
-      stdio: ['pipe', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    readline.createInterface({ input: daemon.process.stderr }).on('line', (line) => {
+      if (!line.includes(' info ')) console.error(line);
     });
     t.after(async () => {
       if (daemon.process.exitCode !== null) return;
