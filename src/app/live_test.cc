@@ -344,6 +344,13 @@ budget: {usd: 2.5, reset: "06:30", zone: Europe/Berlin}
   EXPECT_EQ(put().status, 200);
   EXPECT_EQ(limit("tokens per 1h").at("amount"), 2'000);
   EXPECT_EQ(limit("budget").at("available"), 2) << "what was used stays used";
+  const std::string_view minute = "\"amount\":6000,\"per\":\"6s\"";
+  specs.replace(specs.find(minute), minute.size(), "\"amount\":4000,\"per\":\"6s\"");
+  EXPECT_EQ(put().status, 200);
+  EXPECT_NE(
+      get("/v1/news").response.body.find(R"("limit":"tokens per minute","from":60000,"to":40000)"),
+      std::string::npos)
+      << get("/v1/news").response.body;
   EXPECT_NE(get("/v1/news").response.body.find(R"("limit":"tokens per 1h","from":1000,"to":2000)"),
             std::string::npos);
   EXPECT_NE(log().find(R"("limit":"tokens per 1h","from":"1000","to":"2000")"), std::string::npos)

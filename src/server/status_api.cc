@@ -56,6 +56,13 @@ void add_proxied(JsonText& json, const Traffic& traffic) {
   json.close('}');
 }
 
+// `tokens_per_minute` is kept as a tenth of it every 6 s.
+Amount as_written(const LimitSpec& spec) {
+  const bool tenth = spec.algorithm == LimitSpec::Algorithm::kStepped &&
+                     spec.period == Nanos{std::chrono::seconds{6}};
+  return tenth ? 10 * spec.amount : spec.amount;
+}
+
 }  // namespace
 
 std::string mistakes_body(const Mistakes& mistakes) {
@@ -414,8 +421,8 @@ void StatusApi::note_limits(std::string_view client, std::string_view resource,
   for (std::size_t i = 0; i < after.size(); ++i) {
     const LimitSpec& spec = after[i].spec;
     if (spec.amount == before[i].spec.amount) continue;
-    const std::string from = amount_text(spec.unit, before[i].spec.amount);
-    const std::string to = amount_text(spec.unit, spec.amount);
+    const std::string from = amount_text(spec.unit, as_written(before[i].spec));
+    const std::string to = amount_text(spec.unit, as_written(spec));
     parts_.log.info(
         "limit changed",
         {{"resource", resource}, {"limit", spec.name}, {"from", from}, {"to", to}, {"by", client}});
