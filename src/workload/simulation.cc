@@ -265,7 +265,7 @@ void Simulation::attempt(std::uint32_t index) {
   }
   agent.state = State::kRunning;
   change_waiting(-1);
-  waits_[interval_index(agent.asked_at)].add(now - agent.asked_at);
+  waits_[interval_index(now)].add(now - agent.asked_at);
   taken(agent);
   schedule(index, now + answer_time(agent));
 }

@@ -61,7 +61,7 @@ struct Interval {
   std::uint64_t asked = 0;
   std::uint64_t refusals = 0;
   std::uint64_t given_up = 0;
-  Nanos wait_p50{0};  // of calls that were asked in it
+  Nanos wait_p50{0};  // of calls that were taken in it
   Nanos wait_p99{0};
 };
 
