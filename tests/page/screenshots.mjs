@@ -143,7 +143,7 @@ const shots = [
 ];
 for (const [name, settings] of shots) {
   const page = await h.open(t, `${daemon.url}/#/provider/anthropic`, {
-    viewport: { width: 1280, height: 1000 },
+    viewport: { width: 1280, height: 1312 },
     deviceScaleFactor: 1.25,
     ...settings,
   });
