@@ -122,7 +122,17 @@ TEST_F(LiveTest, TheLimitThatBindsMayBeTheAgentsOwn) {
       << warnings();
   time.advance(5s);
   EXPECT_EQ(waiting.get().status, 200);
-  EXPECT_EQ(resource().at("limits").as_array().size(), 1U) << "it holds nobody any more";
+
+  // One that holds nobody is not shown, whoever waits.
+  time.advance(10s);
+  acquire(R"({"resource":"api","cost":{"requests":100}})");
+  auto other = acquire_waiting(
+      R"({"resource":"api","agent":"slow-1","cost":{"requests":1},"wait_ms":60000})");
+  while (resource().at("waiting") != 1) nap();
+  EXPECT_EQ(resource().at("limits").as_array().size(), 1U);
+  EXPECT_EQ(resource().at("binding").at("scope"), "provider");
+  time.advance(10s);
+  EXPECT_EQ(other.get().status, 200);
 }
 
 TEST_F(LiveTest, TheLimitsOfAnotherModelBindNobodyElse) {
@@ -373,13 +383,15 @@ TEST_F(LiveTest, WhoseTokenIsTakenAwayWatchesNoLonger) {
   const std::string auth =
       "auth:\n  tokens:\n    - {name: boss, scope: admin, token: admin-admin-admin-admin}\n";
   std::atomic<int> seen = 0;
+  std::atomic<bool> ended = false;
   start(auth + "    - {name: leaver, scope: read, token: reading-reading-reading}\n");
-  auto watched = std::async(std::launch::async, [this, &seen] {
+  auto watched = std::async(std::launch::async, [&] {
     net::HttpClient reader = client("reading-reading-reading");
     (void)reader.stream({.target = "/v1/events?only=live"}, [&](std::string_view) {
       ++seen;
       return true;
     });
+    ended = true;
   });
   const auto sees_more = [&] {
     for (const int before = seen; seen < before + 2; nap()) time.advance(1s);
@@ -389,7 +401,10 @@ TEST_F(LiveTest, WhoseTokenIsTakenAwayWatchesNoLonger) {
   sees_more();  // nothing has changed for it
   directory.write("weir.yaml", auth);
   ASSERT_TRUE(daemon->reload());
-  watched.get();  // it has ended
+  EXPECT_TRUE(eventually([&] {
+    time.advance(1s);  // of which it would be told
+    return ended.load();
+  }));
   net::HttpClient reader = client("reading-reading-reading");
   EXPECT_EQ(reader.get("/v1/events?only=live")->status, 401);
 }
