@@ -50,8 +50,8 @@ TEST_F(ScheduleTest, ASecondCycleCountsWhatTheFirstHasQueued) {
 // A late source takes its place in the gate's queue, as where agents wait at all times the peek
 // never says yes.
 TEST_F(ScheduleTest, ALateSourceTakesItsPlaceAmongThoseWhoWait) {
-  limit("fmp.com", 1, 1min);
-  use("fmp.com", 1);
+  limit("fmp.com", 2, 1min);
+  use("fmp.com", 2);
   put_many(3, "fmp.com");
   time.advance(Schedule::kTooLate - 1ns);
   schedule.cycle();
