@@ -264,6 +264,7 @@ TEST(SharedQuotaFaults, ABookMovesThroughAClusterUnderLoad) {
   SpendingFleet fleet{cluster.url(), {.amount = kLimit, .way = Way::kWait, .rate = kRate}};
   fleet.start(3);
   spend_until(fleet, kLimit / 2);
+  fleet.forget_seen();
   set_slot(to, "IMPORTING", from);
   set_slot(from, "MIGRATING", to);
   let_pass(50ms);
