@@ -136,13 +136,13 @@ void Gate::drain(Instant now, Effects& effects) {
 
 void Gate::drain_here(Instant now, std::vector<Gate*>& moved_to, Effects& effects) {
   while (true) {
-    std::shared_ptr<Waiter> next;
+    Waiter* next = nullptr;
     {
       const Hold hold{*this};
       if (queue_->empty()) return;
       const Waiter* head = serve_here(now, effects);
       if (head == nullptr) return;
-      next = head->self;
+      next = &effects.visit(*head);
     }
     if (!serve_path(*next, now, moved_to, effects)) return;
   }
@@ -162,12 +162,12 @@ void Gate::ring(Instant now) {
   // Who is due at its deadline is served.
   drain(now, effects);
   while (true) {
-    std::shared_ptr<Waiter> late;
+    Waiter* late = nullptr;
     {
       const Hold hold{*this};
       const Waiter* expired = queue_->expired(now);
       if (expired == nullptr) break;
-      late = expired->self;
+      late = &effects.visit(*expired);
     }
     Path::end(*late, Errc::kDeadlineExceeded, now, effects);
   }
@@ -235,6 +235,7 @@ void Gate::close(Errc reason) {
     closed_ = reason;
     give_up_fast_path();
     all_waiters(waiters);
+    for (const auto& waiter : waiters) effects.visit(*waiter);
   }
   end_all(waiters, reason, now, effects);
   effects.run();
@@ -246,6 +247,7 @@ void Gate::end_waiters(Errc reason) {
   {
     const Hold hold{*this};
     all_waiters(waiters);
+    for (const auto& waiter : waiters) effects.visit(*waiter);
   }
   end_all(waiters, reason, clock_.now(), effects);
   effects.run();
@@ -296,6 +298,7 @@ Result<void> Gate::set_limits(std::vector<LimitSpec> specs) {
     std::erase_if(hopeless, [&](const auto& waiter) {
       return check_all(limits_, waiter->cost, now).decision.kind != Decision::Kind::kNever;
     });
+    for (const auto& waiter : hopeless) effects.visit(*waiter);
   }
   end_all(hopeless, Errc::kNeverFits, now, effects);
   drain(now, effects);

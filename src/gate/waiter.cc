@@ -5,9 +5,18 @@
 
 namespace weir {
 
-void Waiter::complete(Result<Permit> outcome, Effects& effects) {
+void Waiter::complete(Result<Permit> result, Effects& effects) {
   gate.store(nullptr, std::memory_order_release);
-  effects.completions.push_back({std::move(self), std::move(outcome)});
+  effects.completions.push_back({std::move(self), std::move(result)});
+}
+
+bool Waiter::leaves_to_visitor(Result<Permit>& result) {
+  if ((visits.load(std::memory_order_acquire) & ~kEnded) == 0)
+    return false;  // nobody comes any more
+  outcome = std::make_unique<Result<Permit>>(std::move(result));
+  if ((visits.fetch_or(kEnded, std::memory_order_acq_rel) & ~kEnded) != 0) return true;
+  result = std::move(*outcome);
+  return false;
 }
 
 void Effects::note(Observer* observer, Event event, std::string_view agent,
@@ -23,6 +32,11 @@ void Effects::run_all() noexcept {
     note.observer->observe(note.event);
   }
   notes.clear();
+  for (auto& waiter : std::exchange(visits, {})) {
+    if (waiter->visits.fetch_sub(1, std::memory_order_acq_rel) != (Waiter::kEnded | 1U)) continue;
+    Result<Permit> outcome = std::move(*waiter->outcome);
+    completions.push_back({std::move(waiter), std::move(outcome)});
+  }
   if (completions.empty()) return;
 
   thread_local std::deque<Completion>* running = nullptr;
@@ -37,6 +51,7 @@ void Effects::run_all() noexcept {
   running = &pending;
   for (; !pending.empty(); pending.pop_front()) {
     auto& [waiter, outcome] = pending.front();
+    if (waiter->leaves_to_visitor(outcome)) continue;
     // What the callback holds is let go of with it, and not only with the last ticket.
     std::exchange(waiter->done, nullptr)(std::move(outcome));
   }

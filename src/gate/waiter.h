@@ -48,6 +48,12 @@ struct Waiter {
   std::atomic<Gate*> gate{nullptr};
   std::shared_ptr<Waiter> self;  // keeps it alive while it waits
 
+  // Who has found it under a lock and looks at it without one, and kEnded. Its completion is left
+  // to the last of them: whoever is told may end the gates of the path.
+  static constexpr std::uint32_t kEnded = 1U << 31;
+  std::atomic<std::uint32_t> visits{0};
+  std::unique_ptr<Result<Permit>> outcome;  // while it is left to them
+
   // The rest belongs to the gate where it queues.
   std::uint8_t passed = 0;  // gates of the path, by position, at which it has had its turn
   std::uint32_t hit = 0;    // limits whose refusal has been counted
@@ -70,7 +76,9 @@ struct Waiter {
   bool has_passed(const Gate& at) const { return (passed & bit(at)) != 0; }
 
   // Its wait is over; it must have left its queue.
-  void complete(Result<Permit> outcome, Effects& effects);
+  void complete(Result<Permit> result, Effects& effects);
+  // True if somebody looks at it: then `result` is theirs to deliver.
+  bool leaves_to_visitor(Result<Permit>& result);
 };
 
 // Completions and events, to be run when no lock is held.
@@ -88,13 +96,21 @@ struct Effects {
 
   std::vector<Completion> completions;
   std::vector<Note> notes;
+  std::vector<std::shared_ptr<Waiter>> visits;
+
+  // Under the lock of a gate that it passes: from now to run() all gates of its path stay.
+  Waiter& visit(const Waiter& waiter) {
+    visits.push_back(waiter.self);
+    visits.back()->visits.fetch_add(1, std::memory_order_relaxed);
+    return *visits.back();
+  }
 
   void note(Observer* observer, Event event, std::string_view agent, std::string_view limit = {});
 
   // A callback may release permits and so complete others; those run after it on the same thread,
   // not inside it, so that a chain of any length needs no stack.
   void run() noexcept {
-    if (!notes.empty() || !completions.empty()) run_all();
+    if (!notes.empty() || !completions.empty() || !visits.empty()) run_all();
   }
 
  private:
