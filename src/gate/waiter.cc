@@ -11,8 +11,8 @@ void Waiter::complete(Result<Permit> result, Effects& effects) {
 }
 
 bool Waiter::leaves_to_visitor(Result<Permit>& result) {
-  if ((visits.load(std::memory_order_acquire) & ~kEnded) == 0)
-    return false;  // nobody comes any more
+  // Nobody comes any more once the wait is over.
+  if ((visits.load(std::memory_order_acquire) & ~kEnded) == 0) return false;
   outcome = std::make_unique<Result<Permit>>(std::move(result));
   if ((visits.fetch_or(kEnded, std::memory_order_acq_rel) & ~kEnded) != 0) return true;
   result = std::move(*outcome);
