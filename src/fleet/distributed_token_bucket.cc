@@ -205,22 +205,21 @@ class DistributedTokenBucket::Core final : public std::enable_shared_from_this<C
     send_script(
         std::string{kProbeKey}, 0, now + config_.timeout,
         [self = shared_from_this(), pass = std::move(*pass)](Result<RespValue> answer) mutable {
-          answer = without_refusals(std::move(answer));
-          // Before the breaker closes: whoever opens it next arms the next probe.
-          if (answer) self->stop_probing();
-          pass.judge(answer);
-          if (!answer) self->probe_again();
+          self->end_probe(std::move(pass), without_refusals(std::move(answer)));
         });
   }
 
-  void stop_probing() {
+  // The breaker and the next probe change as one: who sees it open again sees the probe armed, and
+  // who opens it after it has closed arms the next.
+  void end_probe(CircuitBreaker::Pass pass, const Result<RespValue>& answer) {
     const std::scoped_lock lock(mutex_);
-    probing_ = false;
+    pass.judge(answer);
+    probing_ = !answer;
+    if (probing_) arm(time_.clock.now());
   }
   void probe_again() {
-    const Instant now = time_.clock.now();
     const std::scoped_lock lock(mutex_);
-    arm(now);
+    arm(time_.clock.now());
   }
 
   const Config config_;
