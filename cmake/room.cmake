@@ -1,17 +1,34 @@
-# With WEIR_PCH what many sources include of others is parsed once a build (docs/decisions/0026).
-# Not in every build: who forgets an include must hear of it.
-if(WEIR_PCH)
+# weir_pch(<name> <header>...): what many sources include of others, parsed once a build.
+function(weir_pch name)
   file(CONFIGURE OUTPUT pch.cc CONTENT "")
-  add_library(weir_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/pch.cc)
-  target_compile_features(weir_pch PRIVATE cxx_std_23)
-  target_link_libraries(weir_pch PRIVATE Boost::json fmt::fmt GTest::gtest)
-  target_precompile_headers(weir_pch PRIVATE
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/pch.cc)
+  target_compile_features(${name} PRIVATE cxx_std_23)
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+endfunction()
+
+# What is tested is optimised as the preset says; the tests themselves must compile fast.
+set(weir_test_options -O0)
+
+if(WEIR_PCH)
+  # docs/decisions/0026. Not in every build: who forgets an include must hear of it.
+  set(headers
     <algorithm> <array> <atomic> <charconv> <chrono> <condition_variable> <deque> <expected>
     <filesystem> <fstream> <functional> <future> <list> <map> <memory> <mutex> <optional> <random>
     <set> <span> <sstream> <string> <thread> <unordered_map> <vector>
     <boost/asio/executor_work_guard.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
     <boost/asio/local/stream_protocol.hpp> <boost/asio/post.hpp> <boost/asio/steady_timer.hpp>
     <boost/asio/write.hpp> <boost/json.hpp> <fmt/format.h> <gtest/gtest.h>)
+  foreach(pch weir_pch weir_test_pch)
+    weir_pch(${pch} ${headers})
+    target_link_libraries(${pch} PRIVATE Boost::json fmt::fmt GTest::gtest)
+  endforeach()
+elseif(WEIR_TESTS)
+  # Two thirds of the time that a test takes to compile.
+  weir_pch(weir_test_pch <gtest/gtest.h>)
+  target_link_libraries(weir_test_pch PRIVATE GTest::gtest)
+endif()
+if(TARGET weir_test_pch)
+  target_compile_options(weir_test_pch PRIVATE ${weir_test_options})
 endif()
 
 # weir_room(<room> <library>...): the library weir_<room>, known as weir::<room>, on the libraries
@@ -49,35 +66,19 @@ function(weir_room room)
   weir_benchmark(${room} ${library} ${folder}/*_benchmark.cc)
 endfunction()
 
-# What is tested is optimised as the preset says; the tests themselves must compile fast.
-set(weir_test_options -O0)
-
 # weir_test(<room> <library> <glob>): <room>_test, whose tests carry the label <room>.
 function(weir_test room library glob)
   file(GLOB sources CONFIGURE_DEPENDS ${glob})
   if(NOT WEIR_TESTS OR NOT sources OR (WEIR_TEST_ROOMS AND NOT room IN_LIST WEIR_TEST_ROOMS))
     return()
   endif()
-  if(NOT WEIR_PCH AND NOT TARGET weir_test_pch)
-    # <gtest/gtest.h> is two thirds of the time a test takes to compile: parse it once a build.
-    file(CONFIGURE OUTPUT test_pch.cc CONTENT "")
-    add_library(weir_test_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc)
-    target_compile_features(weir_test_pch PRIVATE cxx_std_23)
-    target_link_libraries(weir_test_pch PRIVATE GTest::gtest)
-    target_precompile_headers(weir_test_pch PRIVATE <gtest/gtest.h>)
-    target_compile_options(weir_test_pch PRIVATE ${weir_test_options})
-  endif()
 
   set(test ${room}_test)
   add_executable(${test} ${sources})
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(${test} PRIVATE ${library} GTest::gtest_main)
-  if(WEIR_PCH)
-    target_precompile_headers(${test} REUSE_FROM weir_pch)
-  else()
-    target_precompile_headers(${test} REUSE_FROM weir_test_pch)
-    target_compile_options(${test} PRIVATE ${weir_test_options})
-  endif()
+  target_precompile_headers(${test} REUSE_FROM weir_test_pch)
+  target_compile_options(${test} PRIVATE ${weir_test_options})
   if(NOT TARGET weir_tests)
     add_custom_target(weir_tests)  # the tests and what they need, and nothing else
   endif()
