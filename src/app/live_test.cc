@@ -34,7 +34,7 @@ class LiveTest : public DaemonTest {
   void put_back(const std::string& permit) {
     EXPECT_EQ(call({.method = "DELETE", .target = "/v1/permits/" + permit}).status, 200);
   }
-  // Watches these types until `done` likes what came.
+  // Watches these types until an event with `until` in it has come whole.
   std::future<std::string> watch(const std::string& types, std::string until) {
     return std::async(std::launch::async, [this, types, until] {
       std::string events;
@@ -42,7 +42,8 @@ class LiveTest : public DaemonTest {
       (void)http.stream({.target = "/v1/events?only=" + types}, [&](std::string_view bytes) {
         events += bytes;
         watching = true;
-        return events.find(until) == std::string::npos;
+        const std::size_t found = events.find(until);
+        return found == std::string::npos || events.find("\n\n", found) == std::string::npos;
       });
       return events;
     });

@@ -119,6 +119,7 @@ bool Gate::serve_path(Waiter& waiter, Instant now, std::vector<Gate*>& moved_to,
   queue_->serve(waiter);
   waiter.passed = passed;
   refusing.enqueue(waiter);
+  refusing.arm(now);
   if (std::ranges::find(moved_to, &refusing) == moved_to.end()) moved_to.push_back(&refusing);
   return true;
 }

@@ -200,6 +200,7 @@ Ticket Path::acquire_async(const Request& request, Instant deadline, Callback do
           for (Gate* each : gates()) each->passing_.insert(waiter.get());
         }
         gate.enqueue(*waiter);
+        gate.arm(now);  // who is seen to wait is sure to be woken
         waiter->hit = attempt.refused;
         effects.note(gate.observer_,
                      {.kind = Event::Kind::kQueued, .gate = gate.name_, .cost = request.cost},

@@ -373,8 +373,9 @@ void Exchange::finish() {
 }
 
 void Exchange::close(Ending ending) {
+  const Instant now = house_.clock.now();  // before others are let in
   settle(ending);
-  visit_.ended(house_.clock.now());
+  visit_.ended(now);
 }
 
 void Exchange::settle(Ending ending) {
