@@ -405,7 +405,8 @@ TEST_P(DaemonOnSqlite, ADirectoryThatDoesNotExistIsAMistake) {
 TEST_P(DaemonOnSqlite, WithoutAStoreItsStateIsInAFileNamedAfterItsAddress) {
   provider("api", "name: api\ndomain: api.example.com\nlimit: 10\nperiod: 1h\n");
   server::Log log{STDERR_FILENO, server::Log::Format::kJson, time};
-  const auto port = static_cast<std::uint16_t>(redis::free_port());
+  const redis::Port held;
+  const auto port = static_cast<std::uint16_t>(held.number());
   const Daemon::Options options{.files = {.provider_dirs = {directory.path("providers")}},
                                 .listen = Listen{.host = "127.0.0.1", .port = port},
                                 .state_directory = directory.path("state/weir")};

@@ -373,7 +373,8 @@ TEST_F(FleetTest, APasswordIsNotSeenAnywhere) {
 
 TEST_F(FleetTest, ADaemonWhoseBusIsAwayStopsCleanly) {
   provider("any", kSixHundred);
-  const std::string nowhere = "nats://127.0.0.1:" + std::to_string(redis::free_port());
+  const redis::Port unused;
+  const std::string nowhere = "nats://127.0.0.1:" + std::to_string(unused.number());
   for (int i = 0; i < 8; ++i) {
     const auto a = start({.node = "a", .bus = nowhere});
     until("an attempt has failed", [&] {

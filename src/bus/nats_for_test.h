@@ -27,16 +27,7 @@ class NatsServer {
  public:
   // `options` of nats-server, such as {"--auth", "token"} or {"--user", "u", "--pass", "p"}.
   explicit NatsServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
-    // Somebody else may take the port between its choice and its use.
-    for (int attempt = 1;; ++attempt) {
-      port_ = redis::free_port();
-      try {
-        start();
-        return;
-      } catch (const std::runtime_error&) {
-        if (attempt == 5) throw;
-      }
-    }
+    start();
   }
   ~NatsServer() {
     if (pid_ > 0) end(SIGKILL);
@@ -63,13 +54,13 @@ class NatsServer {
   void freeze() const { ::kill(pid_, SIGSTOP); }
   void thaw() const { ::kill(pid_, SIGCONT); }
 
-  int port() const { return port_; }
+  int port() const { return port_.number(); }
   pid_t pid() const { return pid_; }
   // `credentials` as in a URL: "user:password" or "token".
   std::string url(const std::string& credentials = "") const {
     return "nats://" + credentials + (credentials.empty() ? "" : "@") + address();
   }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port()); }
   std::string log() const { return directory_.read("log"); }
 
  private:
@@ -78,7 +69,7 @@ class NatsServer {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    address.sin_port = htons(static_cast<std::uint16_t>(port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     char first = 0;
     const bool greeted =
@@ -90,7 +81,7 @@ class NatsServer {
 
   pid_t spawn() const {
     std::vector<std::string> arguments{"nats-server", "-a", "127.0.0.1", "-p",
-                                       std::to_string(port_)};
+                                       std::to_string(port())};
     arguments.insert(arguments.end(), options_.begin(), options_.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -116,7 +107,7 @@ class NatsServer {
 
   std::vector<std::string> options_;
   const TemporaryDirectory directory_;
-  int port_ = 0;
+  const redis::Port port_;
   pid_t pid_ = -1;
 };
 

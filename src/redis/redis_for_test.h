@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,15 +41,39 @@ inline bool is_free(int port) {
   return free;
 }
 
-// One that is free, as is the port of a cluster's bus, 10,000 above. Below those that connections
-// are given: while a server is away nobody's connection takes its port, not even a client's that
-// looks for it there, which would be connected to itself.
-inline int free_port() {
-  std::random_device random;
-  for (std::uniform_int_distribution ports{10'000, 21'999};;) {
-    if (const int port = ports(random); is_free(port) && is_free(port + 10'000)) return port;
+// A port that is free, as is the one of a cluster's bus, 10,000 above; nobody else takes it before
+// the end of this. Below those that connections are given: while a server is away nobody's
+// connection takes its port, not even a client's that looks for it there, which would be connected
+// to itself.
+class Port {
+ public:
+  Port() {
+    std::random_device random;
+    for (std::uniform_int_distribution ports{10'000, 19'999};; ::close(claim_)) {
+      number_ = ports(random);
+      claim_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (claimed() && is_free(number_) && is_free(number_ + 10'000)) return;
+    }
   }
-}
+  ~Port() { ::close(claim_); }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  // By an abstract name, which one socket alone can have and which ends with it.
+  bool claimed() const {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    ("weir_test_port_" + std::to_string(number_))
+        .copy(name.sun_path + 1, sizeof(name.sun_path) - 1);
+    return ::bind(claim_, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0;
+  }
+
+  int number_ = 0;
+  int claim_ = -1;
+};
 
 // Runs a program to its end and returns what it has said. Throws if it fails.
 inline std::string output_of(const std::vector<std::string>& words) {
@@ -91,8 +116,7 @@ inline void make_certificate(const std::string& directory, const std::string& na
 class RedisServer {
  public:
   // `options` as on the command line: {"--requirepass", "secret"}.
-  explicit RedisServer(std::vector<std::string> options = {})
-      : options_(std::move(options)), port_(free_port()) {
+  explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
     start();
   }
   ~RedisServer() { kill(); }
@@ -108,9 +132,9 @@ class RedisServer {
   }
   std::string ca_file() const { return directory("ca.crt"); }
 
-  int port() const { return port_; }
+  int port() const { return port_.number(); }
   std::string url() const {
-    return (tls_ ? "rediss://127.0.0.1:" : "redis://127.0.0.1:") + std::to_string(port_);
+    return (tls_ ? "rediss://127.0.0.1:" : "redis://127.0.0.1:") + std::to_string(port());
   }
   std::string directory() const { return directory_->path(); }
   std::string directory(const std::string& name) const { return directory_->path(name); }
@@ -125,7 +149,7 @@ class RedisServer {
 
   // Returns when it answers.
   void start() {
-    const std::string port = std::to_string(port_);
+    const std::string port = std::to_string(port_.number());
     std::vector<std::string> words{"redis-server",  "--bind", "127.0.0.1", "--dir", directory(),
                                    "--unixsocket",  socket(), "--save",    "",      "--logfile",
                                    directory("log")};
@@ -172,7 +196,7 @@ class RedisServer {
 
  private:
   explicit RedisServer(std::unique_ptr<TemporaryDirectory> with_certificates)
-      : directory_(std::move(with_certificates)), tls_(true), port_(free_port()) {
+      : directory_(std::move(with_certificates)), tls_(true) {
     start();
   }
 
@@ -191,7 +215,7 @@ class RedisServer {
   std::unique_ptr<TemporaryDirectory> directory_ = std::make_unique<TemporaryDirectory>();
   const bool tls_ = false;
   std::vector<std::string> options_;
-  int port_;
+  const Port port_;
   pid_t pid_ = -1;
 };
 
