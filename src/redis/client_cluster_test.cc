@@ -127,6 +127,7 @@ TEST_F(ClientClusterTest, GoesOnWithTheReplicaThatTakesTheFirstMastersPlace) {
   // The replica has it.
   ASSERT_EQ(cluster_.node(0).cli({"WAIT", "1", "10000"}), "1");
 
+  cluster_.let_replicas_take_over();
   cluster_.node(0).kill();
   EXPECT_TRUE(eventually([&] { return say(*client_, {"INCR", key}) == "2"; }));
   EXPECT_TRUE(client_->status().up);

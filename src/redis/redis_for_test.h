@@ -219,15 +219,16 @@ class RedisServer {
   pid_t pid_ = -1;
 };
 
-// Six servers, three of them masters; made in a few seconds. A master that is silent for a second
-// is replaced by its replica.
+// Six servers, the first three of them masters; made in a few seconds. A master may be silent for
+// long, and no replica takes its place unless that is let.
 class RedisCluster {
  public:
   RedisCluster() {
     std::vector<std::string> create{"redis-cli", "--cluster", "create"};
     for (int i = 0; i < 6; ++i) {
       nodes_.push_back(std::make_unique<RedisServer>(
-          std::vector<std::string>{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000"}));
+          std::vector<std::string>{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+                                   "--cluster-replica-no-failover", "yes"}));
       create.push_back(address(i));
     }
     create.insert(create.end(), {"--cluster-replicas", "1", "--cluster-yes"});
@@ -238,6 +239,12 @@ class RedisCluster {
         nap();
       }
     }
+    configure({"cluster-node-timeout", "15000"});  // from the start it would take longer to join
+  }
+
+  // From now on a master that is silent for a second is replaced by its replica.
+  void let_replicas_take_over() {
+    configure({"cluster-node-timeout", "1000", "cluster-replica-no-failover", "no"});
   }
 
   RedisServer& node(int which) { return *nodes_.at(static_cast<std::size_t>(which)); }
@@ -268,6 +275,14 @@ class RedisCluster {
   }
 
  private:
+  void configure(const std::vector<std::string>& settings) {
+    std::vector<std::string> words{"CONFIG", "SET"};
+    words.insert(words.end(), settings.begin(), settings.end());
+    for (const auto& node : nodes_) {
+      if (const std::string said = node->cli(words); said != "OK") throw std::runtime_error{said};
+    }
+  }
+
   std::vector<std::unique_ptr<RedisServer>> nodes_;
 };
 
