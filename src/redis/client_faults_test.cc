@@ -26,8 +26,8 @@ TEST_F(ClientFaultsTest, WaitsForOneTimeoutInAllWhenTheServerIsFrozen) {
   std::promise<Answer> patient;
   client->call("", {"PING"}, in(20s), [&](Answer answer) { patient.set_value(std::move(answer)); });
   const Instant begin = now();
-  EXPECT_EQ(client->ask("", {"PING"}, begin + 100ms).error(), Errc::kDeadlineExceeded);
-  EXPECT_GE(now(), begin + 100ms);
+  EXPECT_EQ(client->ask("", {"PING"}, begin + 1s).error(), Errc::kDeadlineExceeded);
+  EXPECT_GE(now(), begin + 1s);
   EXPECT_EQ(patient.get_future().get().error(), Errc::kUnavailable);
   EXPECT_FALSE(client->status().up);
   EXPECT_EQ(client->server("").run_id, "");
@@ -110,6 +110,7 @@ TEST_F(ClientFaultsTest, EndsEveryCallOnceWhenTheConnectionIsCutInTheMiddleOfAns
   const auto client = connect("redis://127.0.0.1:" + std::to_string(proxy.port()));
   ASSERT_EQ(say(*client, {"SET", "key", std::string(1000, 'x')}), "OK");
   proxy.cut_after(300'500);  // 299 answers or less, since the greeting has gone before them
+  proxy.refuse(true);        // and none on another connection
   std::atomic<int> answered = 0;
   std::atomic<int> failed = 0;
   std::vector<std::atomic<int>> calls(1000);
@@ -125,6 +126,7 @@ TEST_F(ClientFaultsTest, EndsEveryCallOnceWhenTheConnectionIsCutInTheMiddleOfAns
   EXPECT_GT(answered, 200);
   EXPECT_GT(failed, 600);
   proxy.cut_after(std::int64_t{1} << 60);
+  proxy.refuse(false);
   ASSERT_TRUE(up(*client));
   EXPECT_EQ(say(*client, {"STRLEN", "key"}), "1000");
 }
@@ -136,7 +138,7 @@ TEST_F(ClientFaultsTest, NoticesThatNothingComesThroughAnyMore) {
   ASSERT_EQ(say(*client, {"PING"}), "PONG");
   proxy.drop(true);
   EXPECT_EQ(client->ask("", {"PING"}, in(50ms)).error(), Errc::kDeadlineExceeded);
-  EXPECT_FALSE(client->status().up);
+  ASSERT_TRUE(down(*client));
   proxy.drop(false);
   ASSERT_TRUE(up(*client));
   proxy.refuse(true);
