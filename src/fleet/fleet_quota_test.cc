@@ -25,6 +25,18 @@ FleetQuota::Getenv environment(Variables variables) {
   };
 }
 
+// Time passes a hundred times slower, and deadlines with it.
+class SlowClock final : public Clock {
+ public:
+  CalendarTime wall() const override { return real_.wall(); }
+
+ private:
+  Instant read() const override { return start_ + (real_.now() - start_) / 100; }
+
+  const MonotonicClock real_;
+  const Instant start_ = real_.now();
+};
+
 // Without a server.
 class FleetQuotaAloneTest : public testing::Test {
  protected:
@@ -131,7 +143,6 @@ class FleetQuotaTest : public RedisBucketTest {
     FleetQuota::Config config{.bucket = config_of(server_.url())};
     config.bucket.capacity = 10;
     config.bucket.refill_rate = 1e-4;
-    config.bucket.timeout = 300ms;
     config.bucket.breaker.open_for = 100ms;
     return config;
   }
@@ -149,8 +160,9 @@ class FleetQuotaTest : public RedisBucketTest {
 TEST_F(FleetQuotaTest, LimitsAllManagersOfAnEnvironmentTogether) {
   const auto getenv = environment(
       {{"REDIS_URL", server_.url()}, {"TOKEN_BUCKET_SIZE", "20"}, {"TOKEN_REFILL_RATE", "0.001"}});
-  const auto one = FleetQuota::from_environment(getenv, time_.source()).value();
-  const auto two = FleetQuota::from_environment(getenv, time_.source()).value();
+  RealTime<SlowClock> time;
+  const auto one = FleetQuota::from_environment(getenv, time.source()).value();
+  const auto two = FleetQuota::from_environment(getenv, time.source()).value();
   EXPECT_EQ(one->check_and_consume("agent-123", 12), true);
   EXPECT_EQ(two->check_and_consume("agent-123", 12), false);
   EXPECT_EQ(two->check_and_consume("agent-123", 8), true);
@@ -252,7 +264,9 @@ TEST_F(FleetQuotaTest, AFrozenRedisCostsAllThreadsOneTimeOut) {
 
 // S2.4
 TEST_F(FleetQuotaTest, NeverStopsDecidingWhileRedisComesAndGoes) {
-  const auto quota = make(Fallback::kLocal);
+  FleetQuota::Config config = this->config();
+  config.bucket.timeout = 300ms;
+  const auto quota = make(config);
   std::atomic<bool> over = false;
   std::atomic<std::uint64_t> decided = 0;
   std::jthread caller{[&] {
@@ -294,9 +308,7 @@ TEST_F(FleetQuotaTest, DecidesWithoutAThread) {
 }
 
 TEST_F(FleetQuotaTest, TheCleanUpEndsWhatIsUnderWay) {
-  FleetQuota::Config config = this->config();
-  config.bucket.timeout = kPatient;
-  const auto quota = make(config);
+  const auto quota = make(config());
   server_.freeze();
   std::atomic<int> closed = 0;
   for (int i = 0; i < 10; ++i) {
