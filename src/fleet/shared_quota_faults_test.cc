@@ -138,7 +138,8 @@ TEST(SharedQuotaFaults, WhoSleepsPastItsLeaseOverdrawsNoBucket) {
                        .amount = kBucketRate,
                        .period = 1s,
                        .burst = kBurst,
-                       .rate = 2'000}};
+                       .rate = 2'000,
+                       .timeout = 200ms}};  // a longer one would make a call of each unit
   fleet.start(3);
   spend_until(fleet, kBurst);
   for (std::size_t sleeper = 0; sleeper < 3; ++sleeper) {
@@ -209,8 +210,9 @@ TEST(SharedQuotaFaults, AReplicaThatHasNotHeardTheLastTakesThePlaceOfItsMaster) 
 TEST(SharedQuotaFaults, AnswersThatAreLateOrLostOrCutOff) {
   const RedisServer server;
   net::TcpProxy proxy{settled(server).port()};
-  SpendingFleet fleet{url_of(proxy),
-                      {.amount = kLimit, .fallback = Fallback::kReserve, .rate = kRate}};
+  SpendingFleet fleet{
+      url_of(proxy),
+      {.amount = kLimit, .fallback = Fallback::kReserve, .rate = kRate, .timeout = 200ms}};
   fleet.start(3);
   spend_until(fleet, kLimit / 10);
   const std::vector<std::function<void(bool)>> troubles{

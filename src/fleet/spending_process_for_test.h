@@ -46,7 +46,7 @@ struct SpendingPlan {
   Way way = Way::kTry;
   int threads = 2;
   Amount rate = 0;  // attempts a second, of all threads; 0: as many as there can be
-  Nanos timeout = std::chrono::milliseconds{200};
+  Nanos timeout = std::chrono::seconds{20};  // generous: the machine may be busy
 };
 
 struct SpendingLedger {
@@ -106,6 +106,8 @@ class Spender {
         create_gate({.name = "api", .limits = {limit}, .stale_after = std::chrono::minutes{1}},
                     time, quota.get())
             .value();
+    // Who spends before it has a connection for the first time may be refused.
+    while (!ledger_.stop && !quota->status().connected) nap();
     std::vector<std::jthread> threads;
     for (int i = 0; i < plan_.threads; ++i) {
       threads.emplace_back([&](const std::stop_token& stop) { spend(*gate, stop); });
