@@ -82,6 +82,19 @@ export class Weir {
     return answer.json();
   }
 
+  // pause, resume or drain.
+  async operate(provider, what) {
+    const path = `/v1/resources/${provider}/${what}`;
+    const { status } = await fetch(this.url + path, { method: 'POST' });
+    if (status !== 200) throw new Error(`${path}: ${status}`);
+  }
+
+  // Until so many calls wait for the only provider.
+  async queued(count) {
+    const waiting = async () => (await this.get('/v1/live')).resources[0].waiting;
+    await eventually(async () => (await waiting()) === count, `${count} wait`);
+  }
+
   // What is left of a provider's limit, by its name.
   async left(provider, limit) {
     const { limits } = await this.get(`/v1/resources/${provider}`);
