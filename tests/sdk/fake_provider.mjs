@@ -29,6 +29,7 @@ const kDefaults = {
   latency_ms: 0, // before the first byte
   token_ms: 0, // for each token of an answer
   event_ms: 0, // after each event of a stream
+  after_event: null, // a function of the call, awaited then
   output_tokens: null, // length of answers; null: max_tokens, or 16
   most_events: 64, // content events of a stream at most
   cached_tokens: 0, // of each input
@@ -225,6 +226,7 @@ export class FakeProvider {
       if (!response.write(event)) await this.drained(response);
       ++call.events;
       await sleep(gap);
+      await settings.after_event?.(call);
     }
     if (response.destroyed) return;
     this.served(call);
