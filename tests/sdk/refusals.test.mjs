@@ -85,10 +85,11 @@ test("the SDK's own retries obey a refusal's Retry-After", async (t) => {
   const limits = [{ unit: 'requests', amount: 1, per: '1s', burst: 1 }];
   const { fake, url } = await h.behind_weir(t, 'openai', { limits, max_wait: '1ms' });
   const client = h.openai(url, { maxRetries: 5 });
+  const started = performance.now();
   await h.chat(client);
   await h.chat(client);
   assert.equal(fake.counts.served, 2);
-  assert.ok(fake.requests[1].at - fake.requests[0].at >= 950);
+  assert.ok(fake.requests[1].at - started >= 950);
 });
 
 test('an unreachable provider is a 502 that the SDK knows as an error of a server', async (t) => {
