@@ -8,8 +8,8 @@
 #include "bus/nats_for_test.h"
 #include "bus/nats_url.h"
 
-// libnats 3.4 reads and writes one TLS session in two threads at once, which ThreadSanitizer sees in
-// what libssl copies. Mended later: https://github.com/nats-io/nats.c/pull/913
+// libnats 3.4 reads and writes one TLS session in two threads at once, which ThreadSanitizer sees
+// in what libssl copies. Mended later: https://github.com/nats-io/nats.c/pull/913
 extern "C" const char* __tsan_default_suppressions() { return "race:libssl.so\n"; }
 
 namespace weir::bus {
