@@ -212,3 +212,28 @@ export class PageDaemon {
     await this.line();
   }
 }
+
+export const others = Array.from({ length: 18 }, (_, i) => `other-${i}`);
+
+// Twenty providers; it is 14:00.
+export const a_day = (t) =>
+  PageDaemon.start(t, [
+    {
+      name: 'anthropic',
+      domain: 'api.anthropic.com',
+      tokens_per_minute: 300_000,
+      max_concurrency: 16,
+      limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
+      budget: { usd: 40.6, per: '1d' },
+    },
+    { name: 'spent', domain: 'spent.example.com', budget: { usd: 0.01, per: '1d' } },
+    ...others.map((name) => ({
+      name,
+      domain: `${name}.example.com`,
+      tokens_per_minute: 300_000,
+      limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
+    })),
+  ]);
+
+// Of a day, not of the hour before.
+export const day_chart = /Mean time of a call, 14:\d\d to 14:\d\d/;

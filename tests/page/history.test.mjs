@@ -4,57 +4,7 @@ import test, { after } from 'node:test';
 
 import * as h from './harness.mjs';
 
-const others = Array.from({ length: 18 }, (_, i) => `other-${i}`);
-
-// It is 14:00.
-const daemon = h.PageDaemon.start({ after }, [
-  {
-    name: 'anthropic',
-    domain: 'api.anthropic.com',
-    tokens_per_minute: 300_000,
-    max_concurrency: 16,
-    limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
-    budget: { usd: 40.6, per: '1d' },
-  },
-  { name: 'spent', domain: 'spent.example.com', budget: { usd: 0.01, per: '1d' } },
-  ...others.map((name) => ({
-    name,
-    domain: `${name}.example.com`,
-    tokens_per_minute: 300_000,
-    limits: [{ unit: 'requests', amount: 4000, per: '1m', algorithm: 'sliding_window' }],
-  })),
-]);
-
-// Of a day, not of the hour before.
-const day_chart = /Mean time of a call, 14:\d\d to 14:\d\d/;
-
-// Chooses 24 hours as soon as it can, and notes when the first gauge and then their chart were on
-// the screen, in ms since the navigation began.
-function watch_for_a_day() {
-  let chosen = false;
-  const painted = (note) => requestAnimationFrame(() => setTimeout(() => note(performance.now())));
-  new MutationObserver((_, observer) => {
-    if (window.gauged_at === undefined && document.querySelector('[role=meter]')) {
-      window.gauged_at = null;
-      painted((at) => (window.gauged_at = at));
-    }
-    const choice = document.querySelector('[data-testid=span-24h]');
-    if (!chosen) choice?.click();
-    chosen = choice !== null;
-    const chart = document.querySelector('[role=img][aria-label^="Use of limits, 14:"]');
-    if (!chart?.querySelector('canvas')) return;
-    observer.disconnect();
-    painted((at) => (window.drawn_at = at));
-  }).observe(document, { attributes: true, childList: true, subtree: true });
-}
-
-// How many of a chart's pixels have a colour.
-const inked = (canvas) => {
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  return data.filter((value, i) => i % 4 === 3 && value > 0).length / (data.length / 4);
-};
-
-const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+const daemon = h.a_day({ after });
 
 test("tells when the day's budget will have ended", async (t) => {
   const page = await h.open(t, `${(await daemon).url}/#/provider/anthropic`);
@@ -84,35 +34,12 @@ test('a budget that holds calls has ended, and nothing is foretold of it', async
   await h.reads(page.getByTestId('gauge'), /80%\s+holds calls[^]*resets tomorrow at 00:00/);
 });
 
-test('a day is on the screen within half a second', async (t) => {
-  const page = await h.open(t, 'about:blank');
-  await page.addInitScript(watch_for_a_day);
-  const gauges = [];
-  const charts = [];
-  for (let i = 0; i < 5; ++i) {
-    await page.goto(`${(await daemon).url}/?${i}#/provider/anthropic`);
-    await page.waitForFunction(() => window.drawn_at !== undefined);
-    gauges.push(Math.round(await page.evaluate(() => window.gauged_at)));
-    charts.push(Math.round(await page.evaluate(() => window.drawn_at)));
-  }
-  t.diagnostic(`gauges after ${gauges} ms, the day's chart after ${charts} ms`);
-  assert.ok(median(gauges) <= 500, `${gauges} ms`);
-  assert.ok(Math.min(...charts) <= 500, `${charts} ms`);
-  const chart = page.getByRole('img', { name: /Use of limits, 14:/ }).locator('canvas');
-  assert.ok((await chart.evaluate(inked)) > 0.05, 'something is drawn');
-
-  await page.getByTestId('span-1h').click();
-  await page.getByRole('img', { name: /Mean time of a call, 1[23]:\d\d to 1[34]:\d\d/ }).waitFor();
-  await page.getByTestId('span-24h').click();
-  await page.getByRole('img', { name: day_chart }).waitFor();
-});
-
 test('a day to which points were added is the day as it is read anew', async (t) => {
   const { url } = await daemon;
   const day = async () => {
     const page = await h.open(t, `${url}/#/provider/anthropic`);
     await page.getByTestId('span-24h').click();
-    await page.getByRole('img', { name: day_chart }).waitFor();
+    await page.getByRole('img', { name: h.day_chart }).waitFor();
     return page;
   };
   const drawn = (page) =>
@@ -129,7 +56,7 @@ test('a day to which points were added is the day as it is read anew', async (t)
     await (await daemon).pass(1);
     const { body } = await h.post({ url }, path, undefined, { method: 'GET' });
     return body.until_ms === body.time_ms.at(-1);
-  }, 'a step has ended', 15_000);
+  }, 'a step has ended', 60_000);
   // Many answers of long calls and no admission, then many admissions.
   for (const id of permits) {
     await h.post({ url }, `/v1/permits/${id}`, undefined, { method: 'DELETE' });
@@ -172,7 +99,7 @@ test("after an hour's events of twenty providers the page takes less than 50 MB"
   };
   // Agents of all others, and news.
   const more = async (second) => {
-    for (const [i, resource] of others.entries()) {
+    for (const [i, resource] of h.others.entries()) {
       const agent = `agent-${(second / 20 + i) % 9}`;
       await h.post({ url }, '/v1/acquire', { resource, agent, cost: { tokens: 100 } });
     }
