@@ -29,7 +29,9 @@ test('figures move by events alone, and nothing is asked elsewhere', async (t) =
   await page.getByRole('img', { name: /No calls in the last minute/ }).waitFor();
   await page.waitForLoadState('load');
   await page.evaluate(() => (document.body.marked = true));
-  const loaded = page.requests.length;
+  // The browser asks for the icon when it likes.
+  const asked = () => page.requests.map(({ url }) => url).filter((url) => !url.includes('icon'));
+  const loaded = asked().length;
 
   h.agents(t, names, (name, signal) => h.call(weir, 'steady', name, { signal }));
   await h.reads(figure(page, 'admitted'), /[1-9]/);
@@ -38,8 +40,8 @@ test('figures move by events alone, and nothing is asked elsewhere', async (t) =
   await h.eventually(async () => (await shown()) >= before + 40, 'forty more', 20_000);
   assert.ok(await page.evaluate(() => document.body.marked), 'the same document');
 
-  assert.deepEqual(page.requests.slice(loaded).map(({ url }) => url), []);
-  const urls = page.requests.map(({ url }) => url).filter((url) => !url.includes('icon'));
+  const urls = asked();
+  assert.deepEqual(urls.slice(loaded), []);
   assert.deepEqual([...new Set(urls)], urls, 'nothing is asked twice');
   for (const { url } of page.requests) assert.equal(new URL(url).origin, weir.url);
   assert.deepEqual(page.troubles, []);
@@ -58,14 +60,14 @@ test('tells our own congestion from a slow API, and says what to change', async 
   }
   const page = await h.open(t, `${weir.url}/#/provider/tight`);
   await page.locator('[data-testid=verdict][data-cause=us]').waitFor();
-  const congestion = await h.reads(warning(page, 'congestion'), /tight/);
-  assert.match(congestion, /requests per 1s/);
+  // In the moment before a call is let in no limit holds it.
+  const congestion = await h.reads(warning(page, 'congestion'), /tight[^]*requests per 1s/);
   assert.match(congestion, /wait/i);
   assert.match(congestion, /agents|quota|limit/i, 'what to change');
   assert.doesNotMatch(congestion, /\bslow\b/);
   await page.getByRole('img', { name: /waits [\d.]+ s for quota and spends \d+ ms in the API/ })
     .waitFor();
-  assert.match(await page.title(), /^⚠ \d+ /);
+  await h.eventually(async () => /^⚠ \d+ /.test(await page.title()), 'a warning in the title');
 
   await page.getByRole('link', { name: /slow/ }).first().click();
   await page.locator('[data-testid=provider][data-name=slow]').waitFor();

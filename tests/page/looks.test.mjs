@@ -63,8 +63,11 @@ test('a daemon with many providers stays usable', async (t) => {
   const weir = await h.Weir.start(t, many);
   const page = await h.open(t, `${weir.url}/#/provider/provider-35`);
   await h.reads(page.getByTestId('provider-list'), /60[^]*20 more/);
-  const { y } = await page.getByRole('link', { name: 'provider-35' }).boundingBox();
-  assert.ok(y > 49 && y < 900, 'the one on show is in view');
+  const shown = page.getByRole('link', { name: 'provider-35' });
+  await h.eventually(async () => {
+    const { y } = await shown.boundingBox();
+    return y > 49 && y < 900;
+  }, 'the one on show is in view');
   await page.getByRole('searchbox').fill('-07');
   await h.eventually(async () => (await page.getByTestId('provider-link').count()) === 1, 'one');
   await page.getByTestId('provider-link').click();
@@ -96,7 +99,7 @@ test('is readable in light and dark, at 1280 pixels, enlarged to 200%, and at 39
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });
         const where = `${view}, ${width}, ${colorScheme}`;
-        await h.eventually(() => page.evaluate(fits), where, 2_000).catch(() => {});
+        await h.eventually(() => page.evaluate(fits), where).catch(() => {});
         assert.deepEqual(await page.evaluate(cut_off), [], where);
         assert.deepEqual(await page.evaluate(overlaps), [], where);
         assert.deepEqual(await page.evaluate(faint_texts, 4.5), [], where);

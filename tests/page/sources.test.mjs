@@ -83,7 +83,7 @@ test('a source that is held back is not read again and again', async (t) => {
   const ticks = new Set();
   const tick = async () => ticks.add(await page.getByTestId('pulse').innerText()).size;
   const asked = (end) => page.requests.filter(({ url }) => url.endsWith(end)).length;
-  await h.eventually(async () => (await tick()) > 3, 'three seconds');
+  await h.eventually(async () => (await tick()) > 3, 'three seconds', 15_000);
   const before = asked('/v1/sources/oil');
   await h.eventually(async () => (await tick()) > 9, 'six more', 15_000);
   assert.equal(asked('/v1/sources/oil'), before);
