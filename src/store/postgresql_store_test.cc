@@ -211,7 +211,7 @@ TEST_F(PostgresqlStoreTest, ADatabaseThatCannotHoldEveryNameIsRefused) {
   PostgresqlForTest::run(server().url("postgres"),
                          "CREATE DATABASE narrow ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' "
                          "TEMPLATE template0");
-  const auto refused = open({.where = server().url("narrow"), .timeout = 5s});
+  const auto refused = open({.where = server().url("narrow"), .timeout = 30s});
   EXPECT_EQ(fault_of(refused), "invalid");
   EXPECT_NE(refused.error().message.find("UTF8"), std::string::npos) << refused.error().message;
 }
@@ -228,7 +228,7 @@ TEST_F(PostgresqlStoreTest, NoMessageHoldsThePassword) {
         std::string{"postgresql://127.0.0.1:1/db?user=weir&password=secret"},
         "postgresql://nobody:secret@/no_such_database?" + socket,
         "postgresql:///no_such_database?password=secret&" + socket}) {
-    const auto refused = open({.where = where, .timeout = 5s});
+    const auto refused = open({.where = where, .timeout = 30s});
     ASSERT_FALSE(refused) << where;
     EXPECT_EQ(fault_of(refused), "away") << where;
     EXPECT_EQ(refused.error().message.find("secret"), std::string::npos) << refused.error().message;

@@ -21,7 +21,7 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
     return std::make_unique<PostgresqlDatabase>();
   }
 
-  Options options() const { return {.where = database_->where()}; }
+  Options options() const { return {.where = database_->where(), .timeout = 30s}; }
   void open_store() { store_ = must_open(options()); }
   void close_store() { store_.reset(); }
   void reopen() {
@@ -338,7 +338,7 @@ TEST_P(StoreTest, AnOlderCopyIsToldAtReopeningUntilItIsWrittenTo) {
 TEST_P(StoreTest, TwoStoresAreOpenAtOnce) {
   open_store();
   const auto other_database = make();
-  const auto other = must_open({.where = other_database->where()});
+  const auto other = must_open({.where = other_database->where(), .timeout = 30s});
   ASSERT_TRUE(store_->commit(batch_of({row_of("a", 1)})));
   ASSERT_TRUE(other->commit(batch_of({row_of("a", 2)})));
   ASSERT_TRUE(store_->commit(batch_of({row_of("b", 1)})));
