@@ -81,12 +81,15 @@ for (const headers of [true, false]) {
   test(`twenty agents under limits ${told} see no 429`, async (t) => {
     const limits = { openai: { requests: { amount: 40, burst: 10 } } };
     const settings = { minute_ms: 1000, limits, rate_headers: headers, retry_after: 'both' };
-    const { fake, url } = await h.behind_weir(t, 'openai', {}, settings);
-    const results = await h.parallel(20, async (index) => {
+    const { fake, weir, url } = await h.behind_weir(t, 'openai', {}, settings);
+    await weir.operate('openai', 'pause');
+    const all = h.parallel(20, async (index) => {
       const client = agent(h.openai, url, index);
       for (let turn = 0; turn < 2; ++turn) await h.chat(client, { user: `${index} ${turn}` });
     });
-    assert.deepEqual(h.outcomes(results), { served: 20, refused: 0, others: [] });
+    await weir.queued(20); // so that no answer tells the limit before they have gone
+    await weir.operate('openai', 'resume');
+    assert.deepEqual(h.outcomes(await all), { served: 20, refused: 0, others: [] });
     assert.equal(fake.counts.served, 40);
     assert.ok(fake.counts.limited > 0, 'the limit was felt');
     assert_waited(fake);
