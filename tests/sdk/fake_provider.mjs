@@ -242,6 +242,7 @@ export class FakeProvider {
   }
 
   limit(call, { retry_after_s, ...refusal }, fail) {
+    const now = performance.now();
     const wait_ms = retry_after_s !== undefined ? retry_after_s * 1000 : refusal.wait_ms;
     const told = { unit: 'requests', amount: 1, requested: 1, left: 0, ...refusal, wait_ms };
     const how = this.settings.retry_after;
@@ -255,11 +256,11 @@ export class FakeProvider {
       if (how === 'date') {
         const date = Math.ceil((Date.now() + wait_ms) / 1000) * 1000;
         headers['retry-after'] = new Date(date).toUTCString();
-        retry_in = date - Date.now();
+        retry_in = date - Date.now() - 1; // which may be a millisecond behind
       }
       if (how === 'none') retry_in = 0;
     }
-    call.retry_at = performance.now() + retry_in;
+    call.retry_at = now + retry_in;
     if (Number.isFinite(retry_in)) this.retry_at = Math.max(this.retry_at, call.retry_at);
     fail(call.dialect.failures.limited(call, told), headers);
   }
