@@ -64,7 +64,8 @@ test('a day to which points were added is the day as it is read anew', async (t)
   await (await daemon).pass(10);
   await (await daemon).step(20);
   const anew = await drawn(await day());
-  await h.eventually(async () => (await drawn(page)) === anew, `${anew}`);
+  // A page that could not follow reads the day again, at most each 10 s.
+  await h.eventually(async () => (await drawn(page)) === anew, `${anew}`, 30_000);
 });
 
 // S3.9
