@@ -19,7 +19,7 @@ const gemini_agent = (url, index) =>
 // What was under way when it was told is not held against anybody; the call that was refused, known
 // by its `user`, was not.
 function assert_waited(fake) {
-  const kUnderWay = 500;
+  const kUnderWay = 60;
   for (const refusal of fake.requests.filter(({ status }) => status === 429)) {
     const early = fake.requests.filter(({ at, body }) => {
       const under_way = body.user === refusal.body.user ? 0 : kUnderWay;
