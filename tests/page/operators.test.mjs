@@ -31,6 +31,11 @@ const paid = (fake) =>
 const event = (page, text) =>
   page.locator('[data-testid=event][data-type=operated]', { hasText: text });
 
+async function give(page, token) {
+  await page.getByLabel('Token').fill(token);
+  await page.keyboard.press('Enter');
+}
+
 async function answer(page, testid, button) {
   await page.getByTestId(testid).first().click();
   const dialog = page.getByRole('dialog');
@@ -155,18 +160,14 @@ test('an event of another day says which', async (t) => {
 test('asks for a token, says when it is wrong, and keeps it in this tab alone', async (t) => {
   const weir = await guarded(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, weir.url);
-  const give = async (token) => {
-    await page.getByLabel('Token').fill(token);
-    await page.keyboard.press('Enter');
-  };
   await h.reads(page.getByTestId('token-form'), /wants a token/);
-  await give('wrong-0123456789abcdef');
+  await give(page, 'wrong-0123456789abcdef');
   await h.reads(page.getByRole('alert'), /does not know this token/);
-  await give(tokens.client);
+  await give(page, tokens.client);
   await h.reads(page.getByTestId('token-form'), /may not|scope/);
-  await give(`“${tokens.admin}”`);
+  await give(page, `“${tokens.admin}”`);
   await h.reads(page.getByRole('alert'), /cannot be sent: “/);
-  await give(tokens.admin);
+  await give(page, tokens.admin);
   await h.live(page);
   await answer(page, 'pause', 'Pause');
   await event(page, 'admins paused paid').waitFor();
@@ -190,8 +191,7 @@ test('asks for a token, says when it is wrong, and keeps it in this tab alone', 
 test('who may only look is offered nothing to change', async (t) => {
   const weir = await guarded(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, `${weir.url}/#/provider/paid`);
-  await page.getByLabel('Token').fill(tokens.read);
-  await page.keyboard.press('Enter');
+  await give(page, tokens.read);
   await h.live(page);
   await page.getByTestId('gauge').first().waitFor();
   for (const testid of ['pause', 'drain', 'resume', 'change-limit']) {
@@ -201,7 +201,47 @@ test('who may only look is offered nothing to change', async (t) => {
 
   await page.getByRole('button', { name: 'Use another token' }).click();
   await h.reads(page.getByTestId('token-form'), /wants a token/);
-  await page.getByLabel('Token').fill(tokens.admin);
-  await page.keyboard.press('Enter');
+  await give(page, tokens.admin);
   await page.getByTestId('pause').waitFor();
+});
+
+test('an answer to the token before says nothing about the one in use', async (t) => {
+  const weir = await guarded(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, weir.url);
+  // Keeps the answer that `token` gets at `path`; what it returns lets the browser have it.
+  const hold = async (path, token) => {
+    let let_go;
+    const gone = new Promise((resolve) => (let_go = resolve));
+    const mine = (request) => request.headers().authorization === `Bearer ${token}`;
+    await page.route(`**/v1/${path}`, async (route) => {
+      if (!mine(route.request())) return route.fallback();
+      const response = await route.fetch();
+      await gone;
+      return route.fulfill({ response });
+    });
+    return async () => {
+      const come = page.waitForResponse(
+        (response) => response.url().endsWith(`/v1/${path}`) && mine(response.request()),
+      );
+      let_go();
+      await (await come).finished();
+      await page.evaluate(() => new Promise(requestAnimationFrame));
+    };
+  };
+  const refuse_news = await hold('news', tokens.client);
+  await give(page, tokens.client);
+  await h.reads(page.getByTestId('token-form'), /may not/);
+  const allow_changes = await hold('live', tokens.admin);
+  await give(page, tokens.admin);
+  await h.live(page);
+  await refuse_news();
+  assert.equal(await page.getByTestId('token-form').count(), 0);
+
+  await page.getByRole('button', { name: 'Use another token' }).click();
+  await h.reads(page.getByTestId('token-form'), /wants a token/);
+  await give(page, tokens.read);
+  await h.live(page);
+  await allow_changes();
+  await h.reads(page.getByTestId('daemon'), /look/);
+  assert.equal(await page.getByTestId('pause').count(), 0);
 });

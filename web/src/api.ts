@@ -46,10 +46,11 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
   }
   if (answer.ok) return answer;
   const message = await problemOf(answer);
-  if (answer.status === 401) {
+  const inUse = token === sessionStorage.getItem(kToken); // it may have been changed meanwhile
+  if (inUse && answer.status === 401) {
     tokenWanted.value =
       token === null ? "This daemon wants a token." : "The daemon does not know this token.";
-  } else if (answer.status === 403 && init.method === undefined) {
+  } else if (inUse && answer.status === 403 && init.method === undefined) {
     tokenWanted.value = "This token may not look; one with the scope read or admin may.";
   }
   throw new Refusal(answer.status, message);

@@ -87,15 +87,18 @@ function onPoints(points: Point[]): void {
   }
 }
 
+let begun = 0;
 async function readLive(): Promise<void> {
+  const mine = begun;
   trouble.value = null;
   try {
     const first = await get<Live>("v1/live");
+    if (mine !== begun) return;
     live.value = first;
     scope.value = first.scope ?? "read";
     heard();
   } catch (error) {
-    if (tokenWanted.value === null) trouble.value = reasonOf(error);
+    if (mine === begun && tokenWanted.value === null) trouble.value = reasonOf(error);
   }
 }
 
@@ -147,6 +150,7 @@ let stop = () => {};
 /** Begins, or begins again with another token. */
 export function start(): void {
   stop();
+  begun += 1;
   void readLive();
   void readNews();
   let opened = false;
