@@ -3,6 +3,7 @@ function(weir_pch name)
   file(CONFIGURE OUTPUT pch.cc CONTENT "")
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/pch.cc)
   target_compile_features(${name} PRIVATE cxx_std_23)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_precompile_headers(${name} PRIVATE ${ARGN})
 endfunction()
 
@@ -14,10 +15,11 @@ if(WEIR_PCH)
   set(headers
     <algorithm> <array> <atomic> <charconv> <chrono> <condition_variable> <deque> <expected>
     <filesystem> <fstream> <functional> <future> <list> <map> <memory> <mutex> <optional> <random>
-    <set> <span> <sstream> <string> <thread> <unordered_map> <vector>
+    <set> <span> <sstream> <string> <thread> <unordered_map> <unordered_set> <vector>
     <boost/asio/executor_work_guard.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
     <boost/asio/local/stream_protocol.hpp> <boost/asio/post.hpp> <boost/asio/steady_timer.hpp>
-    <boost/asio/write.hpp> <boost/json.hpp> <fmt/format.h> <gtest/gtest.h>)
+    <boost/asio/write.hpp> <boost/json.hpp> <fmt/format.h> <gtest/gtest.h>
+    <weir/gate/gate.h> <weir/time/simulated_time.h>)
   foreach(pch weir_pch weir_test_pch)
     weir_pch(${pch} ${headers})
     target_link_libraries(${pch} PRIVATE Boost::json fmt::fmt GTest::gtest)

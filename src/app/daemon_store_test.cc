@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "app/daemon_for_test.h"
+#include "core/sanitized_for_test.h"
 #include "redis/redis_for_test.h"
 #include "store/postgresql_for_test.h"
 
@@ -167,6 +168,7 @@ TEST_P(DaemonStoreTest, ACallThatNeedsAWordOfTheStoreIsNotCountedAsOneThatWaited
 
 // S3.10: a day of 23 hours and one of 25, with a restart in each.
 TEST_P(DaemonStoreTest, ABudgetInAZoneHasOneResetADayThroughRestartsAndDst) {
+  if (kSanitized) GTEST_SKIP() << "takes two minutes";
   provider("api", R"(
 name: api
 domain: api.example.com

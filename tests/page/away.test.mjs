@@ -42,8 +42,6 @@ const steady = async (t) =>
     h.provider('steady', await h.fake_provider(t), { limit: 300, period: '1m' }),
   ]);
 
-const asked = (page, path) => page.requests.filter(({ url }) => url.includes(path)).length;
-
 // As if the reader went to another tab, or came back.
 const look = (page, looks) =>
   page.evaluate((hidden) => {
@@ -62,18 +60,18 @@ test('a tab that nobody has seen for a minute gives its connection back', async 
   await page.clock.fastForward(61_000);
   await closed;
   await page.clock.runFor(30_000);
-  assert.equal(asked(page, '/v1/events'), 1);
+  assert.equal(h.asked(page, '/v1/events'), 1);
   assert.equal(await page.title(), 'steady · Weir', 'nothing is wrong');
 
   await h.call(weir, 'steady', 'planner-1');
   await h.post(weir, '/v1/resources/steady/pause');
-  const before = asked(page, '/v1/history');
+  const before = h.asked(page, '/v1/history');
   await look(page, true);
   await h.live(page);
   await h.reads(page.getByTestId('agents'), /planner-1/);
   await h.reads(page.getByTestId('log'), /paused steady/);
-  assert.equal(asked(page, '/v1/events'), 2);
-  assert.equal(asked(page, '/v1/history'), before + 1);
+  assert.equal(h.asked(page, '/v1/events'), 2);
+  assert.equal(h.asked(page, '/v1/history'), before + 1);
 });
 
 test('after an upgrade the page is loaded anew, but not under a dialog', async (t) => {
@@ -137,12 +135,12 @@ test('what was missed is read again, but not all the time', async (t) => {
   });
   await page.goto(weir.url);
   await page.getByTestId('gauge').waitFor();
-  assert.equal(asked(page, '/v1/news'), 1);
+  assert.equal(h.asked(page, '/v1/news'), 1);
   await page.evaluate(() => window.miss());
-  await h.eventually(() => asked(page, '/v1/news') === 2, 'read at once');
+  await h.eventually(() => h.asked(page, '/v1/news') === 2, 'read at once');
   for (let i = 0; i < 3; ++i) await page.evaluate(() => window.miss());
   await page.clock.runFor(5_000);
-  assert.equal(asked(page, '/v1/news'), 2);
+  assert.equal(h.asked(page, '/v1/news'), 2);
   await page.clock.runFor(5_000);
-  await h.eventually(() => asked(page, '/v1/news') === 3, 'and once for all others');
+  await h.eventually(() => h.asked(page, '/v1/news') === 3, 'and once for all others');
 });

@@ -58,6 +58,25 @@ export async function open(t, url, settings = {}) {
   return page;
 }
 
+// How often it asked for something with `path` in its address.
+export const asked = (page, path) => page.requests.filter(({ url }) => url.includes(path)).length;
+
+// Keeps the answers to `requests` at `path`: `answered` when there is one, `let_go` gives all to
+// the browser.
+export async function hold(page, path, requests = () => true) {
+  const held = {};
+  held.answered = new Promise((resolve) => (held.has_answered = resolve));
+  const gone = new Promise((resolve) => (held.let_go = resolve));
+  await page.route(path, async (route) => {
+    if (!requests(route.request())) return route.fallback();
+    const response = await route.fetch();
+    held.has_answered();
+    await gone;
+    return route.fulfill({ response });
+  });
+  return held;
+}
+
 // Until the page shows live data.
 export const live = (page) => page.locator('[data-testid=pulse][data-state=live]').waitFor();
 

@@ -34,6 +34,26 @@ test('a budget that holds calls has ended, and nothing is foretold of it', async
   await h.reads(page.getByTestId('gauge'), /80%\s+holds calls[^]*resets tomorrow at 00:00/);
 });
 
+test('points that come while the past is on its way are not missing from it', async (t) => {
+  const { url } = await daemon;
+  const page = await h.open(t, 'about:blank');
+  const past = await h.hold(page, '**/v1/history/*');
+  await page.goto(`${url}/#/provider/anthropic`);
+  await h.live(page);
+  await past.answered;
+  for (let i = 0; i < 40; ++i) await (await daemon).step(1); // slow enough to be followed
+  past.let_go();
+  await page.locator('.plot').first().waitFor();
+  assert.equal(h.asked(page, '/v1/history/'), 1);
+  await h.eventually(async () => {
+    await (await daemon).pass(1);
+    return h.asked(page, '/v1/history/') === 2;
+  }, 'read again when a point follows a gap');
+  for (let i = 0; i < 30; ++i) await (await daemon).pass(1);
+  assert.equal(h.asked(page, '/v1/history/'), 2, 'whole');
+  assert.equal(h.asked(page, '/v1/events'), 1, 'in one stream');
+});
+
 test('a day to which points were added is the day as it is read anew', async (t) => {
   const { url } = await daemon;
   const day = async () => {

@@ -208,42 +208,30 @@ test('who may only look is offered nothing to change', async (t) => {
 test('an answer to the token before says nothing about the one in use', async (t) => {
   const weir = await guarded(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, weir.url);
-  // Keeps the answer that `token` gets at `path`; what it returns lets the browser have it.
-  const hold = async (path, token) => {
-    let let_go;
-    const gone = new Promise((resolve) => (let_go = resolve));
-    const mine = (request) => request.headers().authorization === `Bearer ${token}`;
-    await page.route(`**/v1/${path}`, async (route) => {
-      if (!mine(route.request())) return route.fallback();
-      const response = await route.fetch();
-      await gone;
-      return route.fulfill({ response });
-    });
-    return async () => {
-      const come = page.waitForResponse(
-        (response) => response.url().endsWith(`/v1/${path}`) && mine(response.request()),
-      );
-      let_go();
-      await (await come).finished();
-      const shown = page.getByTestId('daemon').or(page.getByTestId('token-form'));
-      const before = await shown.innerText(); // a daemon's tells since when it runs
-      await h.eventually(async () => (await shown.innerText()) !== before, 'the page goes on');
-    };
+  const answer_to = (token, path) =>
+    h.hold(page, path, (request) => request.headers().authorization === `Bearer ${token}`);
+  const come = async (path, answer) => {
+    const answered = page.waitForResponse(path);
+    answer.let_go();
+    await (await answered).finished();
+    const shown = page.getByTestId('daemon').or(page.getByTestId('token-form'));
+    const before = await shown.innerText(); // a daemon's tells since when it runs
+    await h.eventually(async () => (await shown.innerText()) !== before, 'the page goes on');
   };
-  const refuse_news = await hold('news', tokens.client);
+  const refusal = await answer_to(tokens.client, '**/v1/news');
   await give(page, tokens.client);
   await h.reads(page.getByTestId('token-form'), /may not/);
-  const allow_changes = await hold('live', tokens.admin);
+  const allowance = await answer_to(tokens.admin, '**/v1/live');
   await give(page, tokens.admin);
   await h.live(page);
-  await refuse_news();
+  await come('**/v1/news', refusal);
   assert.equal(await page.getByTestId('token-form').count(), 0);
 
   await page.getByRole('button', { name: 'Use another token' }).click();
   await h.reads(page.getByTestId('token-form'), /wants a token/);
   await give(page, tokens.read);
   await h.live(page);
-  await allow_changes();
+  await come('**/v1/live', allowance);
   assert.match(await page.getByTestId('daemon').innerText(), /look/);
   assert.equal(await page.getByTestId('pause').count(), 0);
 });

@@ -28,6 +28,11 @@ export function append(history: History, point: Point, steps: number): boolean {
   return true;
 }
 
+/** Whether points between what is there and `point` are not. */
+export function lacksBefore(history: History, point: Point): boolean {
+  return history.until_ms > 0 && point.time_ms > history.until_ms + 1.5 * kPointMs;
+}
+
 /** Of means and the counts behind them; null where nothing was counted. */
 export function mean(means: (number | null)[], counts: number[]): number | null {
   const all = counts.reduce((sum, count) => sum + count, 0);

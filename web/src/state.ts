@@ -1,7 +1,7 @@
 // What the page knows, kept up to date by one stream of events. No polling.
 import { computed, effect, signal } from "@preact/signals";
 import { get, reasonOf, tokenWanted } from "./api";
-import { append, kSteps } from "./history";
+import { append, kSteps, lacksBefore } from "./history";
 import { route } from "./route";
 import { watch } from "./stream";
 import type { History, Live, News, Point, Scope, Span } from "./wire";
@@ -82,6 +82,7 @@ function onPoints(points: Point[]): void {
   const now = history.value;
   const point = now && points.find((p) => p.resource === now.data.resource);
   if (!now || !point) return;
+  if (lacksBefore(now.data, point)) catchUpSoon(); // they came while the history was under way
   if (append(now.data, point, kSteps[timeSpan.value])) {
     history.value = { data: now.data, version: now.version + 1 };
   }
@@ -142,7 +143,8 @@ function catchUp(): void {
 /** Now, or when the last time is long enough ago. */
 function catchUpSoon(): void {
   clearTimeout(catchUpTimer);
-  catchUpTimer = window.setTimeout(catchUp, caughtUpAt + kCatchUpEach - Date.now());
+  const ms = Math.max(caughtUpAt + kCatchUpEach - Date.now(), 0); // far below 0 is taken for days
+  catchUpTimer = window.setTimeout(catchUp, ms);
 }
 
 let stop = () => {};
