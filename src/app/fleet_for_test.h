@@ -167,7 +167,6 @@ class FleetTest : public ::testing::Test {
   struct Member {
     std::string node;
     std::string fallback = "deny";
-    int timeout_ms = 1000;   // generous: the machine may be busy
     std::string redis = {};  // empty: the shared one
     std::string bus = {};
   };
@@ -180,9 +179,8 @@ class FleetTest : public ::testing::Test {
   }
   std::string main_file(const Member& member) {
     std::string text =
-        "listen: 127.0.0.1:0\nproviders: [providers/]\nfleet:\n  node: " + member.node +
-        "\n  fallback: " + member.fallback +
-        "\n  timeout_ms: " + std::to_string(member.timeout_ms) + "\n  redis: \"" +
+        "listen: 127.0.0.1:0\nproviders: [providers/]\nfleet:\n  timeout_ms: 1000\n  node: " +
+        member.node + "\n  fallback: " + member.fallback + "\n  redis: \"" +
         (member.redis.empty() ? redis().url() : member.redis) + "\"\n";
     if (!member.bus.empty()) text += "  bus: \"" + member.bus + "\"\n";
     return directory.write(member.node + ".yaml", text);
@@ -203,6 +201,16 @@ class FleetTest : public ::testing::Test {
   // Takes one, as soon as the fleet gives any.
   static void admit_one(const FleetDaemon& daemon, const std::string& resource) {
     until("the first is admitted", [&] { return daemon.acquire(resource).status == 200; });
+  }
+  // Asks until there is a decision: a word of Redis that comes too late is none.
+  static FleetDaemon::Answer decided(const FleetDaemon& daemon, const std::string& resource,
+                                     const std::string& more = {}) {
+    FleetDaemon::Answer answer;
+    until("a decision", [&] {
+      answer = daemon.acquire(resource, more);
+      return answer.status != 503;
+    });
+    return answer;
   }
   // Takes all there is, at least `wanted`, from a daemon.
   static Amount admit_all(const FleetDaemon& daemon, const std::string& resource, Amount wanted) {

@@ -21,12 +21,13 @@ Instant now() { return TimeSource::system().clock.now(); }
 TEST_F(FleetTest, ThreeDaemonsAdmitExactlyWhatOneLimitSays) {
   provider("window", kSixHundred);
   const auto daemons = start_three();
+  for (const auto& daemon : daemons) admit_one(*daemon, "window");
   std::vector<std::unique_ptr<Hammer>> hammers;
   for (const auto& daemon : daemons) {
-    hammers.push_back(std::make_unique<Hammer>(*daemon, "window", Hammer::Options{.pace = 2ms}));
+    hammers.push_back(std::make_unique<Hammer>(*daemon, "window", Hammer::Options{.pace = 10ms}));
   }
   const auto total = [&] {
-    Amount sum = 0;
+    Amount sum = 3;
     for (const auto& hammer : hammers) sum += hammer->admitted();
     return sum;
   };
@@ -35,7 +36,7 @@ TEST_F(FleetTest, ThreeDaemonsAdmitExactlyWhatOneLimitSays) {
     const Amount before = hammers[i]->refused();
     until("refusals", [&] { return hammers[i]->refused() > before + 50; });
     EXPECT_GT(hammers[i]->admitted(), 0) << "nobody has it all";
-    const auto refused = daemons[i]->acquire("window");
+    const auto refused = decided(*daemons[i], "window");
     EXPECT_EQ(refused.status, 429);
     EXPECT_EQ(refused.text("limit"), "requests per 1d") << refused.body;
     EXPECT_EQ(daemons[i]->members("window"), 3);
@@ -53,7 +54,11 @@ TEST_F(FleetTest, WhatOneDaemonDoesNotUseTheOthersGet) {
   admit_one(*a, "unused");
   Amount total = 1;
   for (int i = 0; i < 200; ++i) total += a->acquire("unused").status == 200 ? 1 : 0;
-  EXPECT_GT(a->share("unused", "leased"), 0);
+  until("a block is held", [&] {
+    if (a->share("unused", "leased") > 0) return true;
+    total += a->acquire("unused").status == 200 ? 1 : 0;
+    return false;
+  });
   EXPECT_EQ(total + admit_all(*b, "unused", 600 - total), 600);
 }
 
@@ -62,9 +67,7 @@ TEST_F(FleetTest, ABucketIsSharedAndNeverOver) {
       "bucket",
       "limits: [{unit: requests, amount: 100, per: 1s, algorithm: token_bucket, burst: 400}]\n");
   std::vector<std::unique_ptr<FleetDaemon>> daemons;
-  for (const char* node : {"a", "b", "c"}) {
-    daemons.push_back(start({.node = node, .timeout_ms = 200}));
-  }
+  for (const char* node : {"a", "b", "c"}) daemons.push_back(start({.node = node}));
   const Instant began = now();
   admit_one(*daemons[0], "bucket");
   Amount total = 1;
@@ -113,7 +116,7 @@ TEST_F(FleetTest, SlotsAreSharedAndFreeAgainElsewhere) {
     ASSERT_EQ(got.status, 200) << got.body;
     permits.push_back(got.text("permit"));
   }
-  EXPECT_EQ(daemons[1]->acquire("slots", R"(,"wait_ms":300)").status, 429);
+  EXPECT_EQ(decided(*daemons[1], "slots", R"(,"wait_ms":300)").status, 429);
   auto waiting = std::async(std::launch::async,
                             [&] { return daemons[2]->acquire("slots", R"(,"wait_ms":20000)"); });
   until("somebody waits",
@@ -152,8 +155,7 @@ TEST_F(FleetTest, AFrozenRedisCostsOneTimeOutInAllAndIsBackByItself) {
   settle(own);
   Amount total = 0;
   for (const std::string fallback : {"deny", "reserve"}) {
-    const auto a =
-        start({.node = fallback, .fallback = fallback, .timeout_ms = 200, .redis = own.url()});
+    const auto a = start({.node = fallback, .fallback = fallback, .redis = own.url()});
     admit_one(*a, "frozen");
     own.freeze();
     const Instant began = now();
@@ -162,7 +164,7 @@ TEST_F(FleetTest, AFrozenRedisCostsOneTimeOutInAllAndIsBackByItself) {
       last = a->acquire("frozen");
       total += last.status == 200 ? 1 : 0;
     }
-    EXPECT_LT(now() - began, 30s) << "one by one it would be 60 s";
+    EXPECT_LT(now() - began, 30s) << "one by one it would be 300 s";
     EXPECT_EQ(last.status, 503) << last.body;
     EXPECT_EQ(last.text("error"), "store_unavailable");
     EXPECT_NE(last.text("message").find("quota"), std::string::npos) << last.body;
@@ -231,6 +233,9 @@ TEST_F(FleetTest, TheFallbackDecidesWhileRedisIsAway) {
   }
   for (const Row& row : rows) {
     for (const auto& daemon : row.daemons) admit_one(*daemon, row.fallback);
+    // Who came first may have given its block back already, and then it hears nothing.
+    const FleetDaemon& first = *row.daemons[0];
+    if (first.members(row.fallback) != 2) admit_one(first, row.fallback);
   }
   for (const Row& row : rows) {
     for (const auto& daemon : row.daemons) {
@@ -257,7 +262,11 @@ TEST_F(FleetTest, ACleanStopGivesBackWhatWasLeased) {
   admit_one(*a, "stopped");
   Amount total = 1;
   for (int i = 0; i < 100; ++i) total += a->acquire("stopped").status == 200 ? 1 : 0;
-  EXPECT_GT(a->share("stopped", "leased"), 0);
+  until("a block is held", [&] {
+    if (a->share("stopped", "leased") > 0) return true;
+    total += a->acquire("stopped").status == 200 ? 1 : 0;
+    return false;
+  });
   EXPECT_EQ(a->stop(), 0);
   EXPECT_TRUE(a->log().ends_with("\"message\":\"stopped\"}\n")) << a->log();
   const auto b = start({.node = "b"});
@@ -270,13 +279,15 @@ TEST_F(FleetTest, WhoWaitsIsServedByWhatAnotherReturns) {
   const auto b = start({.node = "b"});
   admit_one(*a, "wanted");
   // A large one, so that the block is large too.
+  const Instant asked = now();
   ASSERT_EQ(a->acquire("wanted", R"(,"cost":{"requests":29},"wait_ms":20000)").status, 200);
-  EXPECT_GT(a->share("wanted", "leased"), 0);
+  const Amount leased = a->share("wanted", "leased");
+  EXPECT_TRUE(leased > 0 || now() - asked > 900ms) << "of no use for a second it goes back";
   for (int i = 0; i < 19; ++i) {
     const auto got = b->acquire("wanted", R"(,"cost":{"requests":30},"wait_ms":20000)");
     ASSERT_EQ(got.status, 200) << i << got.body;
   }
-  EXPECT_EQ(b->acquire("wanted").status, 429);
+  EXPECT_EQ(decided(*b, "wanted").status, 429);
 }
 
 TEST_F(FleetTest, AReloadChangesTheLimitOfAllAndForgetsNothing) {
@@ -286,15 +297,15 @@ TEST_F(FleetTest, AReloadChangesTheLimitOfAllAndForgetsNothing) {
   admit_one(*a, "reloaded");
   Amount total = 1 + admit_all(*a, "reloaded", 599);
   EXPECT_EQ(total, 600);
-  EXPECT_EQ(b->acquire("reloaded").status, 429);
+  EXPECT_EQ(decided(*b, "reloaded").status, 429);
   provider("reloaded", "limit: 700\nperiod: 1d\n");
   for (const auto* daemon : {a.get(), b.get()}) EXPECT_EQ(daemon->post("/v1/reload").status, 200);
   total += admit_all(*b, "reloaded", 100);
   EXPECT_EQ(total, 700);
-  EXPECT_EQ(a->acquire("reloaded").status, 429);
+  EXPECT_EQ(decided(*a, "reloaded").status, 429);
   provider("reloaded", "limit: 650\nperiod: 1d\n");
   EXPECT_EQ(a->post("/v1/reload").status, 200);
-  EXPECT_EQ(a->acquire("reloaded").status, 429);
+  EXPECT_EQ(decided(*a, "reloaded").status, 429);
 }
 
 TEST_F(FleetTest, AFleetThatHasChangedIsWarnedAboutAtAReload) {
@@ -423,7 +434,7 @@ TEST_F(FleetTest, WhatAProviderTellsOneDaemonTheOthersHeed) {
     return daemon.call({.method = "POST",
                         .target = "/proxy/api/v1/things",
                         .body = "{}",
-                        .fields = {{"X-Weir-Max-Wait", "0"}}});
+                        .fields = {{"X-Weir-Max-Wait", "10"}}});
   };
   auto told = std::async(std::launch::async, [&] { return call(*a); });
   upstream.next().answer("{}", "429 Too Many Requests", "Retry-After: 60\r\n");

@@ -117,8 +117,8 @@ TEST_F(ProcessTest, CheckExplainsOrShowsEveryMistakeOfEveryFile) {
 TEST_F(ProcessTest, AcquireSaysByItsExitCodeWhetherToGoOn) {
   EXPECT_EQ(run({"acquire", "two", "--server", "127.0.0.1:1"}).code, 69);
   start_daemon();
-  EXPECT_EQ(run({"acquire", "two", "--server", server_}).code, 0);
-  EXPECT_EQ(run({"acquire", "https://t.example/x", "--server", server_}).code, 0);
+  EXPECT_EQ(run({"acquire", "two", "--wait", "20s", "--server", server_}).code, 0);
+  EXPECT_EQ(run({"acquire", "https://t.example/x", "--wait", "20s", "--server", server_}).code, 0);
   const Ended refused = run({"acquire", "two", "--server", server_});
   EXPECT_EQ(refused.code, 75);
   EXPECT_NE(refused.err.find("requests per 1h"), std::string::npos);
@@ -190,7 +190,7 @@ TEST_F(ProcessTest, TheDaemonReloadsOnHangupAndEndsOnTermination) {
                    "name: three\ndomain: h.example\nlimit: 1\nperiod: 1h\n");
   daemon_->signal(SIGHUP);
   until([&] { return daemon_->err().find("\"message\":\"reloaded\"") != std::string::npos; });
-  EXPECT_EQ(run({"acquire", "three", "--server", server_}).code, 0);
+  EXPECT_EQ(run({"acquire", "three", "--wait", "20s", "--server", server_}).code, 0);
   const Ended reloaded = run({"reload", "--server", server_});
   EXPECT_EQ(reloaded.code, 0);
   EXPECT_EQ(reloaded.out, "reloaded: 3 resources\n");

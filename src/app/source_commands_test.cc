@@ -53,7 +53,7 @@ TEST_F(SourceCommandsTest, AFolderAListAndStandardInputAreCheckedAndAdded) {
   const Ended wrong = piped(directory.write("bad", "name: e\nurl: nowhere\n"));
   EXPECT_EQ(wrong.code, 2);
   EXPECT_TRUE(wrong.err.starts_with("-:2:6: url: ")) << wrong.err;
-  until_quiet();
+  until([&] { return get("/metrics").response.body.contains("weir_sources{state=\"due\"} 0\n"); });
   const std::string status = weir({"status"}).out;
   EXPECT_TRUE(status.ends_with("\n4 sources, 0 due, 0 failing\n")) << status;
 }

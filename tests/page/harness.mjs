@@ -61,14 +61,15 @@ export async function open(t, url, settings = {}) {
 // How often it asked for something with `path` in its address.
 export const asked = (page, path) => page.requests.filter(({ url }) => url.includes(path)).length;
 
-// Keeps the answers to `requests` at `path`: `answered` when there is one, `let_go` gives all to
-// the browser.
+// Keeps the answer to the first of `requests` at `path`: `answered` when there is one, `let_go`
+// gives it to the browser.
 export async function hold(page, path, requests = () => true) {
-  const held = {};
+  const held = { taken: false };
   held.answered = new Promise((resolve) => (held.has_answered = resolve));
   const gone = new Promise((resolve) => (held.let_go = resolve));
   await page.route(path, async (route) => {
-    if (!requests(route.request())) return route.fallback();
+    if (held.taken || !requests(route.request())) return route.fallback();
+    held.taken = true;
     const response = await route.fetch();
     held.has_answered();
     await gone;

@@ -112,6 +112,25 @@ test('a daemon that does not answer is not waited for without end', async (t) =>
   await h.reads(page.getByTestId('dialog-problem'), /has not answered for 15 s/);
 });
 
+test('what fails after its dialog is closed is told nevertheless', async (t) => {
+  const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
+  const page = await h.open(t, `${weir.url}/#/provider/paid`);
+  let fail;
+  const failing = new Promise((resolve) => (fail = resolve));
+  await page.route('**/pause', async (route) => {
+    await failing;
+    await route.fulfill({ status: 503, json: { error: 'stopping' } });
+  });
+  await page.getByTestId('pause').click();
+  const sent = page.waitForRequest('**/pause');
+  await page.getByTestId('dialog-confirm').click();
+  await sent;
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  fail();
+  await h.reads(page.getByTestId('notice'), /did not work: stopping/);
+});
+
 test('an operator pauses, drains and resumes, each after a question', async (t) => {
   const weir = await h.Weir.start(t, [paid(await h.fake_provider(t))]);
   const page = await h.open(t, `${weir.url}/#/provider/paid`);

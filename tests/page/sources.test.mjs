@@ -83,14 +83,53 @@ test('a source that is held back is not read again and again', async (t) => {
   const ticks = new Set();
   const tick = async () => ticks.add(await page.getByTestId('pulse').innerText()).size;
   const asked = (end) => page.requests.filter(({ url }) => url.endsWith(end)).length;
-  await h.eventually(async () => (await tick()) > 3, 'three seconds', 15_000);
+  await h.eventually(async () => (await tick()) > 5, 'five seconds', 15_000);
   const before = asked('/v1/sources/oil');
-  await h.eventually(async () => (await tick()) > 9, 'six more', 15_000);
+  await h.eventually(async () => (await tick()) > 11, 'six more', 15_000);
   assert.equal(asked('/v1/sources/oil'), before);
   assert.equal(asked('/body'), 1);
 
   await h.post(weir, '/v1/sources/oil', { ...oil, url: `${outside}/html` }, { method: 'PUT' });
   await h.reads(page.getByTestId('source-page'), /\/html/);
+});
+
+test('a list that could not be read is read again', async (t) => {
+  const weir = await h.Weir.start(t, []);
+  const page = await h.open(t, 'about:blank');
+  const busy = { status: 503, json: { error: 'the store does not answer' } };
+  await page.route('**/v1/sources?*', (route) => route.fulfill(busy), { times: 1 });
+  await page.goto(`${weir.url}/#/sources`);
+  await h.reads(page.getByTestId('sources'), /the store does not answer/);
+  await page.getByTestId('no-sources').waitFor();
+  await h.reads(page.getByTestId('sources'), /^(?![^]*does not answer)/);
+});
+
+test('pages of a list are turned one by one, whatever comes late', async (t) => {
+  const weir = await h.Weir.start(t, []);
+  for (let i = 0; i < 250; ++i) {
+    const source = { url: 'http://127.0.0.1:9/', every: '24h' };
+    await h.post(weir, `/v1/sources/s${1000 + i}`, source, { method: 'PUT' });
+  }
+  const page = await h.open(t, `${weir.url}/#/sources`);
+  const sources = page.getByTestId('sources');
+  const press = (name) => page.getByRole('button', { name, exact: true }).click();
+  await h.reads(sources, /s1099[^]*1–100 of 250/);
+  const second = await h.hold(page, '**/v1/sources?*after=s1099');
+  await press('Next');
+  await press('Next');
+  await second.answered;
+  await h.reads(sources, /s1099[^]*1–100 of 250/);
+  await press('Back');
+  const come = page.waitForResponse('**/v1/sources?*after=s1099');
+  second.let_go();
+  await (await come).finished();
+  await h.reads(sources, /s1099[^]*1–100 of 250/);
+  await press('Next');
+  await h.reads(sources, /s1100[^]*101–200 of 250/);
+  await press('Next');
+  await h.reads(sources, /s1249[^]*201–250 of 250/);
+  await press('Back');
+  await h.reads(sources, /s1100[^]*101–200 of 250/);
 });
 
 test('an empty list says how to add a source', async (t) => {

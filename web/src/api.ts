@@ -18,11 +18,18 @@ export class Refusal extends Error {
   }
 }
 
+/** Whether the same request may succeed later. */
+export function mayPass(error: unknown): boolean {
+  return !(error instanceof Refusal && error.status >= 400 && error.status < 500);
+}
+
 export function hasToken(): boolean {
   return sessionStorage.getItem(kToken) !== null;
 }
 
+let tokensGiven = 0;
 export function setToken(token: string): void {
+  tokensGiven += 1;
   if (token === "") sessionStorage.removeItem(kToken);
   else sessionStorage.setItem(kToken, token);
   tokenWanted.value = null;
@@ -34,6 +41,7 @@ export function setToken(token: string): void {
  */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
   const token = sessionStorage.getItem(kToken);
+  const given = tokensGiven;
   const headers = new Headers(init.headers);
   if (token !== null) headers.set("Authorization", `Bearer ${token}`);
   const signal = init.signal ?? AbortSignal.timeout(kPatience);
@@ -46,7 +54,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
   }
   if (answer.ok) return answer;
   const message = await problemOf(answer);
-  const inUse = token === sessionStorage.getItem(kToken); // it may have been changed meanwhile
+  const inUse = given === tokensGiven; // meanwhile there may be another
   if (inUse && answer.status === 401) {
     tokenWanted.value =
       token === null ? "This daemon wants a token." : "The daemon does not know this token.";

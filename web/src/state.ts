@@ -1,6 +1,6 @@
 // What the page knows, kept up to date by one stream of events. No polling.
 import { computed, effect, signal } from "@preact/signals";
-import { get, reasonOf, tokenWanted } from "./api";
+import { get, mayPass, reasonOf, tokenWanted } from "./api";
 import { append, kSteps, lacksBefore } from "./history";
 import { route } from "./route";
 import { watch } from "./stream";
@@ -45,7 +45,7 @@ export const selected = computed(() => {
 
 export const timeSpan = signal<Span>("1h");
 /** `version` counts what was added: the arrays inside are reused. */
-export const history = signal<{ data: History; version: number } | null>(null);
+export const history = signal<{ data: History; span: Span; version: number } | null>(null);
 
 let lastHeard = 0;
 let staleTimer = 0;
@@ -83,8 +83,8 @@ function onPoints(points: Point[]): void {
   const point = now && points.find((p) => p.resource === now.data.resource);
   if (!now || !point) return;
   if (lacksBefore(now.data, point)) catchUpSoon(); // they came while the history was under way
-  if (append(now.data, point, kSteps[timeSpan.value])) {
-    history.value = { data: now.data, version: now.version + 1 };
+  if (append(now.data, point, kSteps[now.span])) {
+    history.value = { ...now, version: now.version + 1 };
   }
 }
 
@@ -95,7 +95,7 @@ async function readLive(): Promise<void> {
   try {
     const first = await get<Live>("v1/live");
     if (mine !== begun) return;
-    live.value = first;
+    if (first.time_ms >= (live.peek()?.time_ms ?? 0)) live.value = first;
     scope.value = first.scope ?? "read";
     heard();
   } catch (error) {
@@ -119,9 +119,11 @@ async function readHistory(name: string, span: Span): Promise<void> {
   const mine = ++wanted;
   try {
     const data = await get<History>(`v1/history/${encodeURIComponent(name)}?span=${span}`);
-    if (mine === wanted) history.value = { data, version: 0 };
-  } catch {
-    if (mine === wanted) history.value = null;
+    if (mine === wanted) history.value = { data, span, version: 0 };
+  } catch (error) {
+    if (mine !== wanted) return;
+    if (mayPass(error)) catchUpSoon();
+    if (!mayPass(error) || history.peek()?.span !== span) history.value = null;
   }
 }
 
@@ -129,12 +131,13 @@ function readSelectedHistory(): void {
   if (selected.value !== null) void readHistory(selected.value, timeSpan.value);
 }
 
-let caughtUpAt = 0;
+let caughtUpAt = -kCatchUpEach;
 let catchUpTimer = 0;
 
-/** What was missed is read again. */
+/** What was missed is read again; while nobody looks that can wait. */
 function catchUp(): void {
-  caughtUpAt = Date.now();
+  if (resting.peek()) return;
+  caughtUpAt = performance.now();
   void readNews();
   readSelectedHistory();
   sourcesChanged.value += 1;
@@ -143,7 +146,7 @@ function catchUp(): void {
 /** Now, or when the last time is long enough ago. */
 function catchUpSoon(): void {
   clearTimeout(catchUpTimer);
-  const ms = Math.max(caughtUpAt + kCatchUpEach - Date.now(), 0); // far below 0 is taken for days
+  const ms = Math.max(caughtUpAt + kCatchUpEach - performance.now(), 0);
   catchUpTimer = window.setTimeout(catchUp, ms);
 }
 
@@ -153,19 +156,21 @@ let stop = () => {};
 export function start(): void {
   stop();
   begun += 1;
+  scope.value = "read";
   void readLive();
   void readNews();
-  let opened = false;
+  let first = true;
   stop = watch(`v1/events?only=${kWatched}`, {
     event: onEvent,
     open: () => {
-      if (opened || trouble.value !== null) {
+      if (!first || trouble.value !== null) {
         void readLive();
         catchUp();
       }
-      opened = true;
+      first = false;
     },
     lost: (why) => {
+      first = false;
       silentWhy.value = why;
       if (lastHeard > 0) silentSince.value = lastHeard;
     },

@@ -74,7 +74,7 @@ function questionOf({ kind, resource }: Operation): Question {
 
 export function OperateDialog() {
   const what = operation.value;
-  return what === null ? null : <Ask what={what} key={what.kind + what.resource.name} />;
+  return what === null ? null : <Ask what={what} key={what} />;
 }
 
 function Ask({ what }: { what: Operation }) {
@@ -92,7 +92,8 @@ function Ask({ what }: { what: Operation }) {
     try {
       await work();
     } catch (error) {
-      setProblem(reasonOf(error));
+      if (dialog.current === null) tell(`It did not work: ${reasonOf(error)}`);
+      else setProblem(reasonOf(error));
     }
     setBusy(false);
   };
@@ -107,6 +108,9 @@ function Ask({ what }: { what: Operation }) {
   }, [limit]);
 
   const close = () => dialog.current?.close();
+  const closed = () => {
+    if (operation.peek() === what) operation.value = null; // the next may have been asked already
+  };
   const submit = (event: Event) => {
     event.preventDefault();
     void attempt(async () => {
@@ -122,7 +126,7 @@ function Ask({ what }: { what: Operation }) {
   return (
     <dialog
       ref={dialog}
-      onClose={() => (operation.value = null)}
+      onClose={closed}
       aria-labelledby="ask-title"
       aria-describedby="ask-says"
       data-testid="dialog"

@@ -82,22 +82,28 @@ export function SourcePage({ name }: { name: string }) {
   const [source, setSource] = useState<Source | null>(null);
   const [body, setBody] = useState<string | null>(null);
   const bodyAt = useRef<number | null>(null);
-  const [problem, setProblem] = useState("");
-  useSources(read, name, source === null ? [] : [source]);
+  const [problem, setProblem] = useState<unknown>(null);
+  useSources(read, name, source === null ? [] : [source], problem);
   function read(): void {
     get<Source>(`v1/sources/${encodeURIComponent(name)}`)
       .then((found) => {
         setSource(found);
-        setProblem("");
+        setProblem(null);
         const at = found.last?.at_ms ?? null;
         if (at === bodyAt.current) return;
         bodyAt.current = at;
-        bodyOf(found).then(setBody, () => {
-          bodyAt.current = null;
-          setBody(null);
-        });
+        bodyOf(found).then(
+          (text) => {
+            if (bodyAt.current === at) setBody(text);
+          },
+          () => {
+            if (bodyAt.current !== at) return;
+            bodyAt.current = null;
+            setBody(null);
+          },
+        );
       })
-      .catch((error: unknown) => setProblem(reasonOf(error)));
+      .catch(setProblem);
   }
   const now = live.value?.time_ms ?? Date.now();
   return (
@@ -106,7 +112,7 @@ export function SourcePage({ name }: { name: string }) {
         All sources
       </a>
       <h1>{name}</h1>
-      {problem !== "" && <p class="problem">{problem}</p>}
+      {problem !== null && <p class="problem">{reasonOf(problem)}</p>}
       {source !== null && (
         <>
           <Facts source={source} now={now} />

@@ -1,6 +1,6 @@
 // What Weir fetches by itself, page by page.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, reasonOf } from "../api";
+import { get, mayPass, reasonOf } from "../api";
 import { count, fromNow, plural, short, span } from "../format";
 import { hrefOf } from "../route";
 import { live, sourcesChanged } from "../state";
@@ -34,34 +34,41 @@ export function bad({ status }: SourceResult): boolean {
 }
 
 /** What moves when a source does that waits for its turn. */
-function tally(news: Live): string {
-  return [news.sources?.due, news.sources?.queued, news.sources?.running].join();
+function tally(news: Live | null): string {
+  return [news?.sources?.due, news?.sources?.queued, news?.sources?.running].join();
 }
 
 /**
  * Calls `read` at once and when `what` changes; then, with the daemon's news and not too often,
- * when an event told of sources, one of `shown` is under way or its time has come (successes are
- * no events), or one is held back and some have moved.
+ * when it had a `problem` that may pass, an event told of sources, one of `shown` is under way or
+ * its time has come (successes are no events), or one is held back and some have moved.
  */
-export function useSources(read: () => void, what: unknown, shown: Source[]): void {
-  const now = useRef(shown);
-  now.current = shown;
+export function useSources(
+  read: () => void,
+  what: unknown,
+  shown: Source[],
+  problem: unknown,
+): void {
+  const now = useRef({ shown, problem });
+  now.current = { shown, problem };
   useEffect(() => {
-    let readAt = Date.now();
+    let readAt = performance.now();
     let events = sourcesChanged.peek();
-    let moved = "";
+    let moved = tally(live.peek());
     read();
     return live.subscribe((news) => {
-      if (news === null || Date.now() - readAt < kRest) return;
+      if (news === null || performance.now() - readAt < kRest) return;
       const stale = ({ state, due_at_ms }: Source) => {
         if (state === "queued" || state === "running") return true;
         if (state === "held_back" || state === "breaker_open") return moved !== tally(news);
         return due_at_ms <= news.time_ms;
       };
-      if (events === sourcesChanged.peek() && !now.current.some(stale)) return;
+      const { shown, problem } = now.current;
+      const failed = problem !== null && mayPass(problem);
+      if (!failed && events === sourcesChanged.peek() && !shown.some(stale)) return;
       events = sourcesChanged.peek();
       moved = tally(news);
-      readAt = Date.now();
+      readAt = performance.now();
       read();
     });
   }, [what]);
@@ -113,31 +120,41 @@ function Summary() {
   );
 }
 
+interface Found {
+  total: number;
+  sources: Source[];
+}
+
 export function SourcesPage() {
   const [trail, setTrail] = useState<string[]>([""]);
-  const [page, setPage] = useState<{ total: number; sources: Source[] } | null>(null);
-  const [problem, setProblem] = useState("");
-  const after = trail.at(-1) ?? "";
-  useSources(read, after, page?.sources ?? []);
+  const [page, setPage] = useState<(Found & { trail: string[] }) | null>(null);
+  const [problem, setProblem] = useState<unknown>(null);
+  const wanted = useRef(trail);
+  wanted.current = trail;
+  useSources(read, trail, page?.sources ?? [], problem);
   function read(): void {
-    get<{ total: number; sources: Source[] }>(
-      `v1/sources?count=${kPage}&after=${encodeURIComponent(after)}`,
-    ).then(
+    const after = encodeURIComponent(trail.at(-1) ?? "");
+    get<Found>(`v1/sources?count=${kPage}&after=${after}`).then(
       (found) => {
-        setPage(found);
-        setProblem("");
+        if (trail !== wanted.current) return;
+        setPage({ ...found, trail });
+        setProblem(null);
       },
-      (error: unknown) => setProblem(reasonOf(error)),
+      setProblem,
     );
   }
+  const next = () => {
+    if (page?.trail !== trail) return; // the last is under way
+    setTrail([...trail, page.sources.at(-1)?.name ?? ""]);
+  };
   const now = live.value?.time_ms ?? Date.now();
-  const first = (trail.length - 1) * kPage;
+  const first = ((page?.trail.length ?? 1) - 1) * kPage;
   const rows = page?.sources ?? [];
   return (
     <section class="sources" aria-labelledby="sources-title" data-testid="sources">
       <h1 id="sources-title">Sources</h1>
       {page?.total !== 0 && <Summary />}
-      {problem !== "" && <p class="problem">{problem}</p>}
+      {problem !== null && <p class="problem">{reasonOf(problem)}</p>}
       {page !== null && page.total === 0 && <NoSources />}
       {rows.length > 0 && (
         <table>
@@ -164,7 +181,7 @@ export function SourcesPage() {
           <button
             type="button"
             disabled={first + rows.length >= page.total}
-            onClick={() => setTrail([...trail, rows.at(-1)?.name ?? ""])}
+            onClick={next}
           >
             Next
           </button>

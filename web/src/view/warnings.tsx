@@ -22,6 +22,12 @@ function sorted(): Warning[] {
   return [...(live.value?.warnings ?? [])].sort((a, b) => rank(a) - rank(b));
 }
 
+/** A cause stays in its place in the document while others come and go before it. */
+function keyOf({ code, resource }: Warning, before: Warning[]): string {
+  const alike = before.filter((other) => other.code === code && other.resource === resource);
+  return `${code} ${resource ?? ""} ${alike.length}`;
+}
+
 function Item({ warning }: { warning: Warning }) {
   const { severity, code, resource, text, advice } = warning;
   return (
@@ -78,7 +84,7 @@ export function Warnings() {
       <ul>
         {since !== null && <Silence since={since} why={silentWhy.value} />}
         {shown.map((warning, place) => (
-          <Item key={place} warning={warning} />
+          <Item key={keyOf(warning, shown.slice(0, place))} warning={warning} />
         ))}
       </ul>
       {hidden.length > 0 && (
