@@ -13,6 +13,7 @@ const daily = (unit, amount) => ({
   name: unit,
 });
 const at_once = { max_wait: '1ms' }; // who would have to wait is refused
+const for_ever = () => new Promise(() => {});
 const text = (tokens) => h.question('abc '.repeat(tokens).trim());
 
 // pain 1: litellm#18730
@@ -34,7 +35,7 @@ const spent = (fake) =>
 
 // pain 2: litellm#34732, pain 3: litellm#40095
 test('the first calls of an agent, all at once, do not pass its budget', async (t) => {
-  const config = { prices, agents: { default: { budget: { usd: 0.01 } } }, ...at_once };
+  const config = { prices, agents: { default: { budget: h.budget(0.01) } }, ...at_once };
   const { fake, url } = await h.behind_weir(t, 'openai', config, { latency_ms: 50 });
   const client = h.openai(url);
   for (const agent of ['planner', 'coder']) {
@@ -49,7 +50,7 @@ test('the first calls of an agent, all at once, do not pass its budget', async (
 
 // pain 4: litellm#26672
 test('a daily budget holds through wave after wave, and is settled on what was used', async (t) => {
-  const config = { prices, budget: { usd: 0.03 }, ...at_once };
+  const config = { prices, budget: h.budget(0.03), ...at_once };
   const { fake, weir, url } = await h.behind_weir(t, 'openai', config, { latency_ms: 10 });
   const client = h.openai(url);
   for (let wave = 0; wave < 6; ++wave) {
@@ -67,7 +68,7 @@ test('a daily budget holds through wave after wave, and is settled on what was u
 test('a budget outlives kill -9', async (t) => {
   const fake = await h.FakeProvider.start();
   t.after(() => fake.close());
-  const file = h.provider_file('openai', fake, { prices, budget: { usd: 0.01 }, ...at_once });
+  const file = h.provider_file('openai', fake, { prices, budget: h.budget(0.01), ...at_once });
   const store = `${await h.temporary_directory(t)}/weir.db`;
   const args = ['--durability', 'exact', '--store', store];
   const first = await h.Weir.start(t, [file], args);
@@ -82,15 +83,18 @@ test('a budget outlives kill -9', async (t) => {
 // pain 5: litellm#39309
 test('a call refused for want of a slot spends no request', async (t) => {
   const config = { max_concurrency: 1, limits: [daily('requests', 10)], ...at_once };
-  const { fake, weir, url } = await h.behind_weir(t, 'openai', config, { latency_ms: 1000 });
+  let release;
+  const held = new Promise((done) => (release = done));
+  const settings = { before_answer: () => held };
+  const { fake, weir, url } = await h.behind_weir(t, 'openai', config, settings);
   const client = h.openai(url);
   const first = h.chat(client);
   await h.eventually(() => fake.requests.length === 1, 'the first call arrives');
   const results = h.outcomes(await h.parallel(5, () => h.chat(client)));
   assert.equal(results.refused, 5);
   assert.equal(await weir.left('openai', 'requests'), 9);
+  release();
   await first;
-  fake.set({ latency_ms: 0 });
   await h.chat(client);
   await weir.settled('openai', 'requests', 8);
 });
@@ -98,8 +102,8 @@ test('a call refused for want of a slot spends no request', async (t) => {
 // pain 6: litellm#24677
 test('limits of requests and tokens do not share a window, and none refuses early', async (t) => {
   const limits = [
-    { unit: 'requests', amount: 30, per: '1m' },
-    { unit: 'tokens', amount: 3000, per: '1m' },
+    { unit: 'requests', amount: 30, per: '1h' },
+    { unit: 'tokens', amount: 3000, per: '1h' },
   ];
   const { url } = await h.behind_weir(t, 'openai', { limits, ...at_once });
   const client = h.openai(url);
@@ -108,7 +112,7 @@ test('limits of requests and tokens do not share a window, and none refuses earl
   const error = await h.error_of(call());
   assert.equal(error.status, 429);
   const wait = Number(error.headers.get('retry-after'));
-  assert.ok(wait >= 1 && wait <= 10, `told to wait ${wait} s for a request that is due in 2`);
+  assert.ok(wait >= 100 && wait <= 130, `told to wait ${wait} s for a request due in 120`);
 });
 
 // pain 7: litellm#18728
@@ -222,7 +226,9 @@ test('a stream is asked for its usage, and the client that did not ask sees none
 // pain 9: litellm#14457
 test('a client that leaves a stream ends it upstream, and pays for what it saw', async (t) => {
   const config = { max_concurrency: 1, limits: [daily('output_tokens', 100_000)] };
-  const settings = { output_tokens: 900, most_events: 900, event_ms: 5 };
+  // No more than 200, however late the client leaves.
+  const after_event = ({ events }) => events >= 200 && for_ever();
+  const settings = { output_tokens: 900, most_events: 900, event_ms: 5, after_event };
   const { fake, weir, url } = await h.behind_weir(t, 'anthropic', config, settings);
   const stream = await h.message(h.anthropic(url), { max_tokens: 5000, stream: true });
   let seen = 0;
@@ -230,12 +236,10 @@ test('a client that leaves a stream ends it upstream, and pays for what it saw',
     if (event.type === 'content_block_delta' && ++seen === 20) break; // aborts the request
   }
   await h.eventually(() => fake.counts.abandoned === 1, 'the upstream is cancelled');
-  assert.ok(fake.requests[0].events < 300, `${fake.requests[0].events} events were sent`);
   await h.eventually(async () => {
     const paid = 100_000 - (await weir.left('anthropic', 'output_tokens'));
     return paid >= 10 && paid <= 300;
   }, 'it is settled on about 20 tokens');
-  fake.set({ event_ms: 0 });
   await h.message(h.anthropic(url)); // the slot is free
 });
 
@@ -243,14 +247,15 @@ test('a client that leaves a stream ends it upstream, and pays for what it saw',
 test('a client that leaves before the answer ends the call upstream, and has paid', async (t) => {
   const limits = [daily('requests', 10), daily('input_tokens', 10_000)];
   const config = { max_concurrency: 1, limits };
-  const { fake, weir, url } = await h.behind_weir(t, 'anthropic', config, { latency_ms: 3000 });
+  const settings = { before_answer: for_ever };
+  const { fake, weir, url } = await h.behind_weir(t, 'anthropic', config, settings);
   const leaving = new AbortController();
   const call = h.message(h.anthropic(url), { messages: text(100) }, { signal: leaving.signal });
   await h.eventually(() => fake.requests.length === 1, 'the call arrives');
   leaving.abort();
   await h.error_of(call);
   await h.eventually(() => fake.counts.abandoned === 1, 'the upstream is cancelled');
-  fake.set({ latency_ms: 0 });
+  fake.set({ before_answer: null });
   const paid = 10_000 - (await weir.left('anthropic', 'input_tokens'));
   assert.ok(paid >= 80 && paid <= 300, `${paid} paid for about 100 tokens`);
   await h.message(h.anthropic(url)); // the slot is free

@@ -26,6 +26,7 @@ const kDefaults = {
   rate_headers: true, // tell limits and what is left in headers
   retry_after: 'seconds', // how a 429 says when: seconds, ms, both, date, none
   key: null, // the only key that is let in; null: any
+  before_answer: null, // a function of the call, awaited once it is admitted
   latency_ms: 0, // before the first byte
   token_ms: 0, // for each token of an answer
   event_ms: 0, // after each event of a stream
@@ -173,9 +174,10 @@ export class FakeProvider {
     const { failures, key_of } = call.dialect;
     const fault = settings.next.shift() ?? {};
     const pool = this.pool_of(call);
+    let now = call.at; // of limits and headers alike: between two instants a bucket may earn
     const fail = ({ status, body }, more = {}) => {
       ++this.counts[status === 429 ? 'limited' : 'failed'];
-      const headers = { ...this.headers(call, pool), ...more };
+      const headers = { ...this.headers(call, pool, now), ...more };
       this.finish(call, response, { status, headers, body });
     };
     if (call.api === 'unknown') return fail(failures.unknown(call));
@@ -189,29 +191,35 @@ export class FakeProvider {
     }
     if (fault.fault === 'limited') return this.limit(call, fault, fail);
     if (fault.fault) return fail(failures[fault.fault](call));
-    const refusal = pool?.refuses(call, performance.now());
+    const refusal = pool?.refuses(call, now);
     if (refusal) return this.limit(call, refusal, fail);
 
-    await sleep(settings.latency_ms);
-    if (!call.stream) await sleep(settings.token_ms * call.output_tokens);
+    const token_ms = call.stream ? 0 : settings.token_ms;
+    const latency_ms = settings.latency_ms + token_ms * call.output_tokens;
+    if (settings.before_answer || latency_ms > 0) {
+      await settings.before_answer?.(call);
+      await sleep(latency_ms);
+      now = performance.now();
+    }
     if (response.destroyed) return;
-    pool?.generated(call, call.output_tokens, performance.now());
+    pool?.generated(call, call.output_tokens, now);
+    const headers = this.headers(call, pool, now);
     if (!call.stream) {
       const body = call.dialect.answer(call);
       this.served(call);
-      return this.finish(call, response, { status: 200, body, headers: this.headers(call, pool) });
+      return this.finish(call, response, { status: 200, body, headers });
     }
-    await this.stream(call, response, pool, fault);
+    await this.stream(call, response, headers, fault);
   }
 
-  async stream(call, response, pool, fault) {
+  async stream(call, response, headers, fault) {
     const { settings } = this;
     const array = call.provider === 'gemini' && call.query.get('alt') !== 'sse';
     call.status = 200;
     response.writeHead(200, {
       'content-type': array ? 'application/json' : 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
-      ...this.headers(call, pool),
+      ...headers,
     });
     const gap = settings.event_ms + (settings.token_ms * call.output_tokens) / call.pieces.length;
     for (const event of call.dialect.events(call, settings)) {
@@ -242,7 +250,6 @@ export class FakeProvider {
   }
 
   limit(call, { retry_after_s, ...refusal }, fail) {
-    const now = performance.now();
     const wait_ms = retry_after_s !== undefined ? retry_after_s * 1000 : refusal.wait_ms;
     const told = { unit: 'requests', amount: 1, requested: 1, left: 0, ...refusal, wait_ms };
     const how = this.settings.retry_after;
@@ -260,7 +267,7 @@ export class FakeProvider {
       }
       if (how === 'none') retry_in = 0;
     }
-    call.retry_at = now + retry_in;
+    call.retry_at = call.at + retry_in;
     if (Number.isFinite(retry_in)) this.retry_at = Math.max(this.retry_at, call.retry_at);
     fail(call.dialect.failures.limited(call, told), headers);
   }
@@ -289,8 +296,7 @@ export class FakeProvider {
   }
 
   // Headers speak of real minutes, however long ours is.
-  headers(call, pool) {
-    const now = performance.now();
+  headers(call, pool, now) {
     const told = (this.settings.rate_headers && pool?.limits) || [];
     const limits = told.map(({ unit, amount, algorithm }) => ({
       unit,

@@ -100,14 +100,13 @@ test('no more calls are under way at once than the provider endures', async (t) 
 
 // pain 26: anthropics/claude-code#30515
 test("a firewall's page is passed as it is and is nobody's quota", async (t) => {
-  const { fake, url } = await h.behind_weir(t, 'anthropic');
+  const config = { max_wait: '1ms' }; // a call that it holds back is refused
+  const { fake, url } = await h.behind_weir(t, 'anthropic', config);
   fake.set({ next: [{ fault: 'forbidden' }] });
   const error = await h.error_of(h.message(h.anthropic(url)));
   assert.equal(error.status, 403);
   assert.match(error.message, /Cloudflare/);
-  const started = performance.now();
   await h.message(h.anthropic(url));
-  assert.ok(performance.now() - started < 2000);
 });
 
 test("a token of Weir's opens the door, names the agent, and goes no further", async (t) => {

@@ -44,6 +44,10 @@ export const provider_file = (profile, fake, config = {}) => ({
   ...config,
 });
 
+// A day's budget that is not renewed while a test runs, whenever that is.
+const reset = new Date(Date.now() + 12 * 3_600_000).toISOString().slice(11, 16);
+export const budget = (usd) => ({ usd, reset });
+
 // Clients that show every failure: they retry nothing unless told to, and wait for a short time.
 const plain = { apiKey: kDummy, maxRetries: 0, timeout: 20_000 };
 export const openai = (url, options = {}) =>

@@ -46,7 +46,7 @@ test('gemini: what can never fit is an INVALID_ARGUMENT at once', async (t) => {
 
 const spent = {
   prices: { '*': { input: 1, output: 100 } },
-  budget: { usd: 0.0015 },
+  budget: h.budget(0.0015),
   max_wait: '1ms',
 };
 

@@ -1,5 +1,6 @@
 // Waiting instead of failing: what agents see of a provider's limits is time.
 import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import test from 'node:test';
 
 import * as h from './harness.mjs';
@@ -15,33 +16,44 @@ const agent = (client_of, url, index) =>
 const gemini_agent = (url, index) =>
   h.gemini(url, { headers: { 'x-weir-agent': `agent-${index}` } });
 
+// The longest time, in ms, for which this process, and so the fake provider, has stood still.
+function watch_stalls(t) {
+  const resolution = 1;
+  const delay = monitorEventLoopDelay({ resolution });
+  delay.enable();
+  t.after(() => delay.disable());
+  return () => Math.max(0, delay.max / 1e6 - resolution);
+}
+
 // Nothing arrives between the moment a refusal was told and the end of the wait it asked for.
-// What was under way when it was told is not held against anybody; the call that was refused, known
-// by its `user`, was not.
-function assert_waited(fake) {
-  const kUnderWay = 60;
+// What was under way when it was told, for 60 ms and a stall at most, is not held against anybody;
+// the call that was refused, known by its `user`, was not.
+function assert_waited(fake, stall_ms) {
+  const longest = 60 + stall_ms;
   for (const refusal of fake.requests.filter(({ status }) => status === 429)) {
     const early = fake.requests.filter(({ at, body }) => {
-      const under_way = body.user === refusal.body.user ? 0 : kUnderWay;
+      const under_way = body.user === refusal.body.user ? 0 : longest;
       return at > refusal.answered_at + under_way && at < refusal.retry_at - 2;
     });
     assert.deepEqual(early.map(({ at }) => refusal.retry_at - at), [], 'ms too early');
   }
 }
 
-// The provider's minute is a second. What it holds at once is four times what Weir is told, because
-// a tenth of a second on the way is nothing in a real minute and much in this one.
+// The provider's minute is a second. It admits at once what Weir does and twenty more, because a
+// stall of this process is nothing in a real minute and much in this one: after it a call of each
+// agent arrives, and right behind them what Weir has earned meanwhile. One more, because OpenAI's
+// bucket earns late by up to a step.
 const known = {
   openai: {
-    hidden: { requests: { amount: 40, burst: 20 }, tokens: { amount: 4000, burst: 2000 } },
+    hidden: { requests: { amount: 40, burst: 26 }, tokens: { amount: 4000, burst: 2600 } },
     limits: [second('requests', 40, 5), second('tokens', 4000, 500)],
     call: (url, i) => h.chat(agent(h.openai, url, i), { max_tokens: 100 }),
   },
   anthropic: {
     hidden: {
-      requests: { amount: 40, burst: 20 },
-      input_tokens: { amount: 40_000, burst: 20_000 },
-      output_tokens: { amount: 4000, burst: 2000 },
+      requests: { amount: 40, burst: 26 },
+      input_tokens: { amount: 40_000, burst: 26_000 },
+      output_tokens: { amount: 4000, burst: 2600 },
     },
     limits: [
       second('requests', 40, 5),
@@ -52,8 +64,8 @@ const known = {
       h.collect(await h.message(agent(h.anthropic, url, i), { max_tokens: 100, stream: true })),
   },
   gemini: {
-    hidden: { requests: 50, tokens: 5000 },
-    limits: [second('requests', 20, 20), second('tokens', 2000, 2000)],
+    hidden: { requests: 80, tokens: 8000 }, // in any second, so with what Weir earns in one
+    limits: [second('requests', 40, 20), second('tokens', 4000, 2000)],
     call: (url, i) =>
       gemini_agent(url, i).models.generateContent({
         model: h.models.gemini,
@@ -68,11 +80,11 @@ for (const [profile, { hidden, limits, call }] of Object.entries(known)) {
     const settings = { minute_ms: 1000, limits: { [profile]: hidden } };
     const { fake, url } = await h.behind_weir(t, profile, { limits }, settings);
     const results = await h.parallel(20, async (index) => {
-      for (let turn = 0; turn < 4; ++turn) await call(url, index);
+      for (let turn = 0; turn < 6; ++turn) await call(url, index);
     });
     assert.deepEqual(h.outcomes(results), { served: 20, refused: 0, others: [] });
     assert.equal(fake.counts.limited, 0);
-    assert.equal(fake.counts.served, 80);
+    assert.equal(fake.counts.served, 120);
   });
 }
 
@@ -88,11 +100,12 @@ for (const headers of [true, false]) {
       for (let turn = 0; turn < 2; ++turn) await h.chat(client, { user: `${index} ${turn}` });
     });
     await weir.queued(20); // so that no answer tells the limit before they have gone
+    const stalled = watch_stalls(t);
     await weir.operate('openai', 'resume');
     assert.deepEqual(h.outcomes(await all), { served: 20, refused: 0, others: [] });
     assert.equal(fake.counts.served, 40);
     assert.ok(fake.counts.limited > 0, 'the limit was felt');
-    assert_waited(fake);
+    assert_waited(fake, stalled());
   });
 }
 
@@ -198,12 +211,13 @@ test("a provider's fixed minute is waited out, not hammered", async (t) => {
     rate_headers: false, // they speak of a real minute, and a window cannot be scaled
   };
   const { fake, url } = await h.behind_weir(t, 'azure', ample, settings);
+  const stalled = watch_stalls(t);
   const results = await h.parallel(4, (index) =>
     h.chat(h.azure(url), { max_tokens: 60, user: `${index}` }),
   );
   assert.deepEqual(h.outcomes(results), { served: 4, refused: 0, others: [] });
   assert.ok(fake.counts.limited <= 8, `${fake.counts.limited} refusals`);
-  assert_waited(fake);
+  assert_waited(fake, stalled());
 });
 
 // pain 21: anthropics/claude-code#41911
