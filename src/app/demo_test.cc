@@ -14,10 +14,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A fleet in real time that comes late does not fill a quota, or comes all at once.
-bool too_slow(Nanos late) { return kSanitized || late > 250ms; }
+// A fleet in real time that comes late does not fill a quota, or comes all at once: then it comes
+// again, but for sanitizers, which are always late.
+constexpr bool kTooSlow = kSanitized;
+bool too_late(Nanos late) { return !kTooSlow && late > 250ms; }
 
-TEST(DemoFleetTest, ThroughADaemonThatKnowsTheQuotaNobodyIsRefused) {
+struct Ran {
+  workload::FleetRun::Outcome outcome = {};
+  workload::FakeProvider::Truth in_time = {};
+  workload::FakeProvider::Truth truth = {};
+};
+
+void run_through_a_daemon(Ran& ran) {
   using namespace workload;
   const TimeSource time = TimeSource::system();
   server::Log log{-1, server::Log::Format::kText, time.clock};
@@ -42,19 +50,25 @@ TEST(DemoFleetTest, ThroughADaemonThatKnowsTheQuotaNobodyIsRefused) {
                               time, log);
   ASSERT_TRUE(daemon) << daemon.error().lines.front();
 
-  FakeProvider::Truth in_time;
   auto fleet =
       FleetRun::create(plan,
                        {.url = fmt::format("http://127.0.0.1:{}/proxy/demo", (*daemon)->port()),
                         .told = {},
-                        .time_over = [&] { in_time = (*provider)->truth(); }},
+                        .time_over = [&] { ran.in_time = (*provider)->truth(); }},
                        time);
   ASSERT_TRUE(fleet);
-  const FleetRun::Outcome outcome = (*fleet)->run({});
-  const FakeProvider::Truth truth = (*provider)->truth();
-  EXPECT_LE(truth.refused, too_slow(outcome.late) ? 20U : 0U);
+  ran.outcome = (*fleet)->run({});
+  ran.truth = (*provider)->truth();
+}
+
+TEST(DemoFleetTest, ThroughADaemonThatKnowsTheQuotaNobodyIsRefused) {
+  Ran ran;
+  do run_through_a_daemon(ran);
+  while (!HasFatalFailure() && too_late(ran.outcome.late));
+  const auto& [outcome, in_time, truth] = ran;
+  EXPECT_LE(truth.refused, kTooSlow ? 20U : 0U);
   EXPECT_EQ(outcome.tally.given_up, 0U);
-  EXPECT_GT(outcome.tally.done, too_slow(outcome.late) ? 0U : 10U);
+  EXPECT_GT(outcome.tally.done, kTooSlow ? 0U : 10U);
   EXPECT_EQ(outcome.tally.asked, truth.answered);
   // Those that waited when the time was over do not count: by the provider's clock, to a
   // millisecond, in which it may take a few.
@@ -100,29 +114,32 @@ class DemoTest : public ::testing::Test {
 };
 
 TEST_F(DemoTest, ShowsWhatWeirDoesInFiguresOrHoldsUntilItIsInterrupted) {
-  const auto process =
-      launch({"--seconds", "2", "--agents", "6", "--listen", "127.0.0.1:0", "--json"});
-  // Meanwhile: most of the time nothing happens in either.
   const auto holding =
       launch({"--seconds", "1", "--agents", "2", "--listen", "127.0.0.1:0", "--hold"});
-  EXPECT_EQ(process->wait(), 0) << process->err();
-  const boost::json::value shown = boost::json::parse(process->out());
+  // Meanwhile: most of the time nothing happens in either.
+  std::unique_ptr<Process> process;
+  boost::json::value shown;
+  const auto late = [&](const char* run) {
+    return too_late(std::chrono::milliseconds{shown.at(run).at("late_ms").as_int64()});
+  };
+  do {
+    process = launch({"--seconds", "2", "--agents", "6", "--listen", "127.0.0.1:0", "--json"});
+    ASSERT_EQ(process->wait(), 0) << process->err();
+    shown = boost::json::parse(process->out());
+  } while (late("without") || late("with"));
   const auto figure = [&](const char* run, const char* name) {
     return shown.at(run).at(name).to_number<double>();
   };
   EXPECT_EQ(figure("without", "calls_wanted"), figure("with", "calls_wanted"));
-  const auto late = [&](const char* run) {
-    return too_slow(std::chrono::milliseconds{shown.at(run).at("late_ms").as_int64()});
-  };
-  EXPECT_GT(figure("without", "refusals_429"), late("without") ? -1 : 0);
-  if (!late("with")) {
+  if (!kTooSlow) {
+    EXPECT_GT(figure("without", "refusals_429"), 0);
     EXPECT_EQ(figure("with", "refusals_429"), 0);
     EXPECT_EQ(figure("with", "calls_given_up"), 0);
     EXPECT_EQ(figure("with", "usd_wasted"), 0);
   }
   for (const char* run : {"without", "with"}) {
-    EXPECT_GE(figure(run, "calls_done"), late(run) ? 0 : 10) << run;
-    EXPECT_GE(figure(run, "quota_used"), late(run) ? 0 : 0.4) << run;
+    EXPECT_GE(figure(run, "calls_done"), kTooSlow ? 0 : 10) << run;
+    EXPECT_GE(figure(run, "quota_used"), kTooSlow ? 0 : 0.4) << run;
     EXPECT_LT(figure(run, "quota_used"), 1.02) << run;
     EXPECT_GT(figure(run, "fairness"), 0.05) << run;
     EXPECT_LE(figure(run, "fairness"), 1) << run;

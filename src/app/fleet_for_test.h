@@ -212,6 +212,16 @@ class FleetTest : public ::testing::Test {
     });
     return answer;
   }
+  // Takes until a block is held, which goes back when it is of no use for a second; how many.
+  static Amount hold_a_block(const FleetDaemon& daemon, const std::string& resource) {
+    Amount taken = 0;
+    until("a block is held", [&] {
+      if (daemon.share(resource, "leased") > 0) return true;
+      taken += daemon.acquire(resource).status == 200 ? 1 : 0;
+      return false;
+    });
+    return taken;
+  }
   // Takes all there is, at least `wanted`, from a daemon.
   static Amount admit_all(const FleetDaemon& daemon, const std::string& resource, Amount wanted) {
     Hammer hammer{daemon, resource};

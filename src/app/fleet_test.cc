@@ -54,11 +54,7 @@ TEST_F(FleetTest, WhatOneDaemonDoesNotUseTheOthersGet) {
   admit_one(*a, "unused");
   Amount total = 1;
   for (int i = 0; i < 200; ++i) total += a->acquire("unused").status == 200 ? 1 : 0;
-  until("a block is held", [&] {
-    if (a->share("unused", "leased") > 0) return true;
-    total += a->acquire("unused").status == 200 ? 1 : 0;
-    return false;
-  });
+  total += hold_a_block(*a, "unused");
   EXPECT_EQ(total + admit_all(*b, "unused", 600 - total), 600);
 }
 
@@ -262,11 +258,7 @@ TEST_F(FleetTest, ACleanStopGivesBackWhatWasLeased) {
   admit_one(*a, "stopped");
   Amount total = 1;
   for (int i = 0; i < 100; ++i) total += a->acquire("stopped").status == 200 ? 1 : 0;
-  until("a block is held", [&] {
-    if (a->share("stopped", "leased") > 0) return true;
-    total += a->acquire("stopped").status == 200 ? 1 : 0;
-    return false;
-  });
+  total += hold_a_block(*a, "stopped");
   EXPECT_EQ(a->stop(), 0);
   EXPECT_TRUE(a->log().ends_with("\"message\":\"stopped\"}\n")) << a->log();
   const auto b = start({.node = "b"});

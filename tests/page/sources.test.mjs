@@ -120,9 +120,21 @@ test('pages of a list are turned one by one, whatever comes late', async (t) => 
   await second.answered;
   await h.reads(sources, /s1099[^]*1–100 of 250/);
   await press('Back');
+  const shown = await page.evaluateHandle(() => {
+    const all = [];
+    const list = document.querySelector('[data-testid=sources]');
+    new MutationObserver(() => all.push(list.querySelector('.pager').innerText)).observe(list, {
+      childList: true, characterData: true, subtree: true,
+    });
+    return all;
+  });
+  const pulse = page.getByTestId('pulse');
+  const before = await pulse.innerText();
   const come = page.waitForResponse('**/v1/sources?*after=s1099');
   second.let_go();
   await (await come).finished();
+  await h.eventually(async () => (await pulse.innerText()) !== before, 'the page goes on');
+  for (const pager of await shown.jsonValue()) assert.match(pager, /\b1–100 of 250/);
   await h.reads(sources, /s1099[^]*1–100 of 250/);
   await press('Next');
   await h.reads(sources, /s1100[^]*101–200 of 250/);

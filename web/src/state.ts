@@ -122,8 +122,9 @@ async function readHistory(name: string, span: Span): Promise<void> {
     if (mine === wanted) history.value = { data, span, version: 0 };
   } catch (error) {
     if (mine !== wanted) return;
-    if (mayPass(error)) catchUpSoon();
-    if (!mayPass(error) || history.peek()?.span !== span) history.value = null;
+    const again = mayPass(error);
+    if (again) catchUpSoon();
+    if (!again || history.peek()?.span !== span) history.value = null;
   }
 }
 

@@ -83,6 +83,7 @@ function Ask({ what }: { what: Operation }) {
   const [limit, setLimit] = useState<Editable | null>(null);
   const [busy, setBusy] = useState(what.kind === "limit");
   const [problem, setProblem] = useState("");
+  const sent = useRef(false);
   const question = questionOf(what);
   const { name } = what.resource;
 
@@ -92,8 +93,8 @@ function Ask({ what }: { what: Operation }) {
     try {
       await work();
     } catch (error) {
-      if (dialog.current === null) tell(`It did not work: ${reasonOf(error)}`);
-      else setProblem(reasonOf(error));
+      if (dialog.current !== null) setProblem(reasonOf(error));
+      else if (sent.current) tell(`It did not work: ${reasonOf(error)}`);
     }
     setBusy(false);
   };
@@ -113,6 +114,7 @@ function Ask({ what }: { what: Operation }) {
   };
   const submit = (event: Event) => {
     event.preventDefault();
+    sent.current = true;
     void attempt(async () => {
       if (what.kind !== "limit") {
         await change("POST", `v1/resources/${encodeURIComponent(name)}/${what.kind}`);
